@@ -1,0 +1,3 @@
+module github.com/goconsumer/consumer
+
+go 1.26.0
