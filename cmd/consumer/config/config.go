@@ -1,0 +1,105 @@
+// Package config reads the YAML file of the stock binary: every value is
+// resolved, every fault is reported with its line.
+package config
+
+import (
+	"time"
+
+	"github.com/goconsumer/consumer/processes"
+)
+
+// Config is a file with every value resolved.
+type Config struct {
+	Path       string
+	Transports []processes.Endpoint // in file order
+	Processes  []*Process           // in file order
+	Handlers   []Handler            // in file order
+	Admin      *Admin               // nil: no admin address
+
+	notBuilt []notBuilt
+	values   []Value
+}
+
+// Process is one process of the file. Spec.Options is not set: the program puts
+// the driver's options there, made from Redis.
+type Process struct {
+	processes.Spec
+	Enabled bool // false: --all leaves it out
+	Redis   Redis
+}
+
+// Redis are a process's redis keys.
+type Redis struct {
+	Prefix       string        // default dq
+	KeyStyle     string        // hashtag
+	Lease        time.Duration // default 15s
+	DelayPoll    time.Duration // default 1s
+	Sweep        time.Duration // 0 = the driver's default
+	Block        time.Duration // 0 = the driver's default
+	Pool         int           // 0 = the driver's default
+	WaitReplicas int           // 0
+	DeadPrefix   string        // JOB_DLQ_REDIS_PREFIX; default job:dead:
+}
+
+// Handler is one entry of handlers. Exactly one of HTTP, Exec and Log is set.
+type Handler struct {
+	Pattern string
+	HTTP    *HTTPHandler
+	Exec    *ExecHandler
+	Log     bool
+}
+
+// HTTPHandler posts the envelope to URL.
+type HTTPHandler struct {
+	URL     string        // may hold a password
+	Timeout time.Duration // 0 = the process's handler_timeout alone
+}
+
+// ExecHandler runs a command.
+type ExecHandler struct {
+	Command []string
+}
+
+// Admin is the admin address.
+type Admin struct {
+	Listen string
+	Token  string // secret
+}
+
+// Value is one effective value, for people.
+type Value struct {
+	Key    string // e.g. processes.job-redis.concurrency
+	Text   string // secrets masked
+	Source string // consumer.yaml:12, JOB_MAX_ATTEMPTS, defaults (consumer.yaml:5), built-in
+}
+
+// Options say what the program around the file can do.
+type Options struct {
+	LookupEnv func(string) (string, bool) // default os.LookupEnv
+	Schemes   []string                    // URL schemes of further drivers that the program has
+}
+
+// FindPath is where the file is: flag, else $CONSUMER_CONFIG, else
+// ./consumer.yaml.
+func FindPath(flag string, lookupEnv func(string) (string, bool)) string { return flag }
+
+// Load reads and checks the file. Its error is Faults, sorted by line; a file
+// that can't be read is one fault.
+func Load(path string, opts Options) (*Config, error) { return &Config{Path: path}, nil }
+
+// Process finds a process by name, nil when there is none.
+func (c *Config) Process(name string) *Process { return nil }
+
+// Select checks what the named processes (nil = all enabled ones) would use:
+// faults are the keys and transports among it that are not built yet, warnings
+// those of the rest of the file.
+func (c *Config) Select(names []string) (faults, warnings Faults) { return nil, nil }
+
+// Values lists every effective value in file order.
+func (c *Config) Values() []Value { return c.values }
+
+// notBuilt is a key or value that this version knows and can't do yet.
+type notBuilt struct {
+	fault   Fault
+	process string // "" = no process needs it
+}

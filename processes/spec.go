@@ -1,0 +1,96 @@
+package processes
+
+import (
+	"time"
+
+	"github.com/goconsumer/consumer/core"
+)
+
+// Spec is one named consumer: a queue on a transport, the job types it runs and
+// its policy. The zero value of a field means its default.
+type Spec struct {
+	Name      string   // letters, digits, dot, underscore, hyphen; at most 120
+	Transport string   // the name of an Endpoint
+	Queue     string   // list, queue or topic
+	Types     []string // patterns of the types it runs; nil = every registered one
+
+	Replicas    int // engines side by side; default 1
+	Concurrency int // handlers at once in each replica; default 16
+	Priority    core.PriorityMode
+	Ordering    core.Ordering
+
+	Retry           core.RetryPolicy
+	RetryTypes      []core.RetryRule
+	HandlerTimeout  time.Duration // default 120s; negative = none
+	Grace           time.Duration // between a handler's cancellation and its being stuck; default 200ms
+	ShutdownTimeout time.Duration // a soft stop becomes hard after it; default 25s
+
+	MaxCrashes        int // default 5
+	MaxDefers         int // default 1000
+	MaxStuck          int // default 16
+	MaxSize           int // bytes of a body; default 16 MiB
+	DefaultJobType    string
+	RetryUnregistered bool
+	LogSuccess        bool     // job.done lines at info, not debug
+	Accept            []string // weakenings agreed to: delay, priority, order, retention
+
+	DeadLetter DeadLetter
+	Restart    Restart
+	Options    any // the driver's own options; nil = its defaults
+}
+
+// DeadDriver says where a process keeps its dead letters.
+type DeadDriver string
+
+const (
+	DeadAuto      DeadDriver = "auto"       // the transport's own place; the default
+	DeadRedisList DeadDriver = "redis_list" // a list on a Redis transport
+	DeadLogOnly   DeadDriver = "log_only"   // nowhere: logged and gone, with a warning at every start
+)
+
+// DeadLetter is a process's dead-letter policy.
+type DeadLetter struct {
+	Driver    DeadDriver
+	Transport string // redis_list: the name of the Endpoint; "" = the only Redis there is
+	Prefix    string // redis_list: before the queue's name; default job:dead:
+	core.DeadLetterPolicy
+}
+
+// Restart bounds how a replica that ended by itself is started again. A broker
+// that cannot be reached is tried for ever and never counts towards Limit.
+type Restart struct {
+	Initial time.Duration // first wait; default 200ms
+	Max     time.Duration // longest wait; default 5s
+	Limit   int           // crashes in a row, none of them up for as long as Max (at least 10s), before the process stops; default 5, negative = no limit
+}
+
+// Endpoint is a named broker address. Its URL may hold a password: print it with
+// MaskURL only.
+type Endpoint struct {
+	Name string
+	URL  string
+}
+
+// withDefaults fills zero fields.
+func (s Spec) withDefaults() Spec {
+	setDefault(&s.Replicas, 1)
+	setDefault(&s.Concurrency, 16)
+	setDefault(&s.Priority, core.PriorityNone)
+	setDefault(&s.Ordering, core.OrderingNone)
+	setDefault(&s.HandlerTimeout, 120*time.Second)
+	setDefault(&s.ShutdownTimeout, 25*time.Second)
+	setDefault(&s.DeadLetter.Driver, DeadAuto)
+	setDefault(&s.DeadLetter.Prefix, "job:dead:")
+	setDefault(&s.DeadLetter.OnFull, core.OnFullStop)
+	setDefault(&s.Restart.Initial, 200*time.Millisecond)
+	setDefault(&s.Restart.Max, 5*time.Second)
+	setDefault(&s.Restart.Limit, 5)
+	return s
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
