@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"io"
+	"log/slog"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// openLog makes the logger of --log-format and --log-level: lines on stderr.
+func (p *program) openLog() error {
+	var level slog.Level
+	switch p.logLevel {
+	case "debug", "info", "warn", "error":
+		if err := level.UnmarshalText([]byte(p.logLevel)); err != nil {
+			return err
+		}
+	default:
+		return usageErrorf("--log-level=%s is none of debug, info, warn, error", p.logLevel)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	format := p.logFormat
+	if format == "auto" {
+		format = "json"
+		if isTerminal(p.process.Stderr) {
+			format = "text"
+		}
+	}
+	switch format {
+	case "json":
+		p.logger = slog.New(slog.NewJSONHandler(p.process.Stderr, options))
+	case "text":
+		p.logger = slog.New(slog.NewTextHandler(p.process.Stderr, options))
+	default:
+		return usageErrorf("--log-format=%s is none of auto, json, text", p.logFormat)
+	}
+	return nil
+}
+
+// isTerminal says whether a person reads w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

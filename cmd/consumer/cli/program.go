@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// program is one execution of a command line.
+type program struct {
+	opts    Options
+	process Process
+	halt    context.Context // ends at the second signal
+	reload  <-chan struct{} // one for each SIGHUP
+
+	configPath string
+	logFormat  string
+	logLevel   string
+	logger     *slog.Logger // set before a verb runs
+}
+
+// run executes the command line and prints its error, if any, as one sentence.
+func (p *program) run(ctx context.Context) int {
+	root := p.rootCommand()
+	root.SetArgs(p.process.Args)
+	err := interrupted(ctx, root.ExecuteContext(ctx))
+	if err != nil && err.Error() != "" {
+		fmt.Fprintf(p.process.Stderr, "%s: %s\n", p.opts.Name, strings.TrimSpace(err.Error()))
+	}
+	return exitCode(err)
+}
+
+func (p *program) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:                        p.opts.Name,
+		Short:                      "Background jobs that are never lost: one handler, the same rules on every broker",
+		SilenceErrors:              true, // run prints them, once
+		SilenceUsage:               true,
+		Version:                    p.version().Version,
+		SuggestionsMinimumDistance: 2,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return usageErrorf("unknown verb %q%s; see %s --help", args[0], p.suggest(cmd, args[0]), p.opts.Name)
+		},
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return p.openLog() },
+	}
+	root.SetIn(p.process.Stdin)
+	root.SetOut(p.process.Stdout)
+	root.SetErr(p.process.Stderr)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageErrorf("%w; see %s --help", err, cmd.CommandPath())
+	})
+	flags := root.PersistentFlags()
+	flags.StringVar(&p.configPath, "config", "", "config file (default $CONSUMER_CONFIG, else ./consumer.yaml)")
+	flags.StringVar(&p.logFormat, "log-format", "auto", "json, text, or auto: json unless stderr is a terminal")
+	flags.StringVar(&p.logLevel, "log-level", "info", "debug, info, warn or error")
+
+	root.AddCommand(
+		p.versionCommand(),
+	)
+	root.AddCommand(p.unbuiltCommands()...)
+	return root
+}
+
+func (p *program) suggest(root *cobra.Command, verb string) string {
+	if near := root.SuggestionsFor(verb); len(near) > 0 {
+		return fmt.Sprintf(" (did you mean %s?)", strings.Join(near, " or "))
+	}
+	return ""
+}
+
+// verb is cmd's words without the program's name.
+func verb(cmd *cobra.Command) string {
+	_, words, _ := strings.Cut(cmd.CommandPath(), " ")
+	return words
+}
+
+// noArgs refuses words that are not flags.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageErrorf("%s takes no argument %q; see %s --help", verb(cmd), args[0], cmd.CommandPath())
+	}
+	return nil
+}
+
+// group is a verb that only holds others.
+func group(cmd *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	cmd.AddCommand(subs...)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var names []string
+		for _, sub := range subs {
+			names = append(names, sub.Name())
+		}
+		what := "needs one of"
+		if len(args) > 0 {
+			what = fmt.Sprintf("does not know %q; it has", args[0])
+		}
+		return usageErrorf("%s %s %s", verb(cmd), what, strings.Join(names, ", "))
+	}
+	return cmd
+}
