@@ -1,6 +1,10 @@
 package core
 
-import "errors"
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
 
 // MalformedError says why a body is not an envelope; its text is the dead
 // letter's error, one of the fixed sentences of the wire contract.
@@ -11,27 +15,198 @@ func (e *MalformedError) Error() string { return e.Text }
 // Decode reads an envelope. The job keeps slices of body, which must not change
 // afterwards. A body that is no envelope gives a *MalformedError. A missing
 // jobId leaves ID empty (see DeriveID); a missing createdAt is now.
-func Decode(body []byte) (*Job, error) { return nil, errors.ErrUnsupported }
-
-// Append writes the envelope in wire order after dst and returns the longer
-// slice. MaxAttempts 0 is left out.
-func (j *Job) Append(dst []byte) []byte { return dst }
-
-// DeriveID gives the id of a job that came without one: the same at every
-// delivery of the same bytes from the same queue.
-func DeriveID(queue string, body []byte) string { return "" }
-
-// NewID makes a fresh id: job_ + UTC YYYYMMDDhhmmss + _ + 12 hex.
-func NewID() string { return "" }
-
-// Wrap makes an envelope of a body that is none, for processes with a
-// default_job_type. wrapped is false when body already is an envelope (then job is
-// what Decode gives, error included).
-func Wrap(body []byte, defaultType string) (job *Job, wrapped bool, err error) {
-	return nil, false, errors.ErrUnsupported
+func Decode(body []byte) (*Job, error) {
+	var f fields
+	if err := f.scan(body); err != nil {
+		return nil, err
+	}
+	return f.job(body)
 }
 
-// NewJob makes an envelope with a fresh id, attempt 1 and createdAt now. payload
-// is marshalled with HTML characters left alone; json.RawMessage and []byte are
-// taken as they are. It must become an object or a list; nil is {}.
-func NewJob(jobType string, payload any) (*Job, error) { return nil, errors.ErrUnsupported }
+// fields is where an envelope's top-level values lie in its body; of a key that
+// comes twice, the last.
+type fields struct {
+	v, id, typ, payload, meta, attempt, maxAttempts, createdAt span
+
+	top   byte // first byte of the value: '{', '[', …
+	value span // the value without the space around it
+	extra []member
+}
+
+// scan checks the whole body and fills f. Only an object has members; that the
+// body is one is for the caller to check.
+func (f *fields) scan(body []byte) error {
+	if !utf8.Valid(body) {
+		return &MalformedError{"not UTF-8 at byte " + strconv.Itoa(invalidUTF8(body))}
+	}
+	start := skipSpace(body, 0)
+	end, ok := start, false
+	switch {
+	case start == len(body):
+	case body[start] == '{':
+		end, ok = f.scanMembers(body, start)
+	default:
+		end, ok = scanValue(body, start)
+	}
+	if ok {
+		f.top, f.value = body[start], span{start, end}
+		end = skipSpace(body, end)
+		ok = end == len(body)
+	}
+	if !ok {
+		return &MalformedError{"not JSON at byte " + strconv.Itoa(end)}
+	}
+	return nil
+}
+
+func (f *fields) scanMembers(body []byte, start int) (end int, ok bool) {
+	o := openObject(body, start)
+	for m, more := o.next(); more; m, more = o.next() {
+		switch string(m.name(body)) {
+		case "v":
+			f.v = m.value
+		case "jobId":
+			f.id = m.value
+		case "jobType":
+			f.typ = m.value
+		case "payload":
+			f.payload = m.value
+		case "meta":
+			f.meta = m.value
+		case "attempt":
+			f.attempt = m.value
+		case "maxAttempts":
+			f.maxAttempts = m.value
+		case "createdAt":
+			f.createdAt = m.value
+		default:
+			f.extra = append(f.extra, m)
+		}
+	}
+	return o.pos, o.ok
+}
+
+func invalidUTF8(body []byte) int {
+	i := 0
+	for i < len(body) {
+		r, size := utf8.DecodeRune(body[i:])
+		if r == utf8.RuneError && size <= 1 {
+			break
+		}
+		i += size
+	}
+	return i
+}
+
+// job reads the scanned fields.
+func (f *fields) job(body []byte) (*Job, error) {
+	if f.top != '{' {
+		return nil, &MalformedError{"not a JSON object"}
+	}
+	if f.typ.absent() || body[f.typ.start] != '"' || f.typ.end-f.typ.start == len(`""`) {
+		return nil, &MalformedError{"no jobType"}
+	}
+	payload := f.payload.of(body)
+	switch {
+	case f.payload.absent() || payload[0] == 'n':
+		payload = []byte("{}")
+	case payload[0] != '{' && payload[0] != '[':
+		return nil, &MalformedError{"payload is not an object or list"}
+	}
+	j := &Job{V: 1, Type: unquote(f.typ.of(body)), Payload: payload, Attempt: 1}
+	if !f.id.absent() && body[f.id.start] == '"' {
+		j.ID = unquote(f.id.of(body))
+	}
+	if !f.meta.absent() && body[f.meta.start] == '{' {
+		j.Meta.raw = f.meta.of(body)
+		j.Meta.read()
+	}
+	j.readNumbers(f, body)
+	j.extra = joinExtra(body, f.extra)
+	return j, nil
+}
+
+func (j *Job) readNumbers(f *fields, body []byte) {
+	if !f.v.absent() {
+		if v, present := toInt(f.v.of(body)); present {
+			j.V = v
+		}
+	}
+	if !f.attempt.absent() {
+		if n, present := toCount(f.attempt.of(body)); present {
+			j.Attempt = n
+		}
+	}
+	if !f.maxAttempts.absent() {
+		if n, present := toCount(f.maxAttempts.of(body)); present {
+			j.MaxAttempts = n
+		}
+	}
+	if !f.createdAt.absent() {
+		if at, present := toInt(f.createdAt.of(body)); present {
+			j.CreatedAt = at
+			return
+		}
+	}
+	j.CreatedAt = time.Now().Unix()
+}
+
+// joinExtra writes unknown members one after the other, each behind a comma. Of
+// a key that comes twice the last value stands in the first one's place.
+func joinExtra(body []byte, extra []member) []byte {
+	if len(extra) == 0 {
+		return nil
+	}
+	values := make(map[string]span, len(extra))
+	size := 0
+	for i := range extra {
+		m := &extra[i]
+		values[string(m.name(body))] = m.value
+		size += len(",:") + m.key.end - m.key.start + m.value.end - m.value.start
+	}
+	out := make([]byte, 0, size)
+	for i := range extra {
+		m := &extra[i]
+		name := string(m.name(body))
+		value, first := values[name]
+		if !first {
+			continue
+		}
+		delete(values, name)
+		out = append(out, ',')
+		out = append(out, m.key.of(body)...)
+		out = append(out, ':')
+		out = append(out, value.of(body)...)
+	}
+	return out
+}
+
+// Append writes the envelope in wire order after dst and returns the longer
+// slice. An empty ID and MaxAttempts 0 are left out.
+func (j *Job) Append(dst []byte) []byte {
+	dst = append(dst, `{"v":`...)
+	dst = strconv.AppendInt(dst, j.V, 10)
+	if j.ID != "" {
+		dst = append(dst, `,"jobId":`...)
+		dst = appendString(dst, j.ID)
+	}
+	dst = append(dst, `,"jobType":`...)
+	dst = appendString(dst, j.Type)
+	dst = append(dst, `,"payload":`...)
+	if len(j.Payload) == 0 {
+		dst = append(dst, "{}"...)
+	}
+	dst = append(dst, j.Payload...)
+	dst = append(dst, `,"meta":`...)
+	dst = append(dst, j.Meta.JSON()...)
+	dst = append(dst, `,"attempt":`...)
+	dst = strconv.AppendInt(dst, int64(max(j.Attempt, 1)), 10)
+	if j.MaxAttempts > 0 {
+		dst = append(dst, `,"maxAttempts":`...)
+		dst = strconv.AppendInt(dst, int64(j.MaxAttempts), 10)
+	}
+	dst = append(dst, `,"createdAt":`...)
+	dst = strconv.AppendInt(dst, j.CreatedAt, 10)
+	dst = append(dst, j.extra...)
+	return append(dst, '}')
+}

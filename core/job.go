@@ -2,7 +2,7 @@ package core
 
 import "encoding/json"
 
-// Job is one envelope. Decode reads it and Encode writes it; payload bytes,
+// Job is one envelope. Decode reads it and Append writes it; payload bytes,
 // unknown fields and untouched meta members pass through byte for byte.
 type Job struct {
 	V           int64           // 1 unless the producer said otherwise; not validated

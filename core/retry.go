@@ -1,6 +1,11 @@
 package core
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
 
 // RetryType is the shape of a backoff.
 type RetryType string
@@ -11,15 +16,19 @@ const (
 	RetryLinear      RetryType = "linear"
 )
 
-// RetryPolicy says how often and when a job is tried again. Zero fields take the
-// defaults of DefaultRetryPolicy by WithDefaults.
+func (t RetryType) valid() bool {
+	return t == RetryExponential || t == RetryFixed || t == RetryLinear
+}
+
+// RetryPolicy says how often and when a job is tried again. The zero policy
+// means DefaultRetryPolicy; to change some fields only, start from that.
 type RetryPolicy struct {
-	Type        RetryType
-	MaxAttempts int
-	BaseDelay   time.Duration
-	Multiplier  float64
-	MaxDelay    time.Duration
-	Jitter      float64
+	Type        RetryType     // "" = exponential
+	MaxAttempts int           // runs of a job in all; 0 = 5
+	BaseDelay   time.Duration // before the second attempt; 0 = at once
+	Multiplier  float64       // of exponential; at least 1; 0 = 2
+	MaxDelay    time.Duration // cap before jitter; 0 = 5 min
+	Jitter      float64       // adds up to this share of the delay; 0 = none
 }
 
 // DefaultRetryPolicy is exponential, 5 attempts, 1 s · 2ⁿ⁻¹ up to 5 min, jitter 0.2.
@@ -27,10 +36,99 @@ func DefaultRetryPolicy() RetryPolicy {
 	return RetryPolicy{Type: RetryExponential, MaxAttempts: 5, BaseDelay: time.Second, Multiplier: 2, MaxDelay: 5 * time.Minute, Jitter: 0.2}
 }
 
-// Attempts is the smaller of the policy's and the job's limit.
-func (p RetryPolicy) Attempts(j *Job) int { return p.MaxAttempts }
+// WithDefaults returns DefaultRetryPolicy for the zero policy. In any other it
+// fills the fields whose zero means nothing; BaseDelay and Jitter stay.
+func (p RetryPolicy) WithDefaults() RetryPolicy {
+	d := DefaultRetryPolicy()
+	if p == (RetryPolicy{}) {
+		return d
+	}
+	if p.Type == "" {
+		p.Type = d.Type
+	}
+	if p.MaxAttempts == 0 {
+		p.MaxAttempts = d.MaxAttempts
+	}
+	if p.Multiplier == 0 {
+		p.Multiplier = d.Multiplier
+	}
+	if p.MaxDelay == 0 {
+		p.MaxDelay = d.MaxDelay
+	}
+	return p
+}
+
+// FieldError is a fault in one field of a configured value. Field has the name
+// that the configuration file uses.
+type FieldError struct {
+	Field   string
+	Problem string
+}
+
+func (e *FieldError) Error() string { return e.Field + " " + e.Problem }
+
+// Validate returns every fault as a *FieldError, joined, and nil for a policy
+// that can be used. Call WithDefaults first where zero fields are meant to be
+// filled.
+func (p RetryPolicy) Validate() error {
+	var faults []error
+	fault := func(field, format string, args ...any) {
+		faults = append(faults, &FieldError{field, fmt.Sprintf(format, args...)})
+	}
+	if !p.Type.valid() {
+		fault("type", "must be exponential, fixed or linear, not %q", p.Type)
+	}
+	if p.MaxAttempts < 1 {
+		fault("max_attempts", "must be at least 1, not %d", p.MaxAttempts)
+	}
+	if p.BaseDelay < 0 {
+		fault("base_delay", "must not be negative (0s tries again at once), not %v", p.BaseDelay)
+	}
+	if !(p.Multiplier >= 1) || math.IsInf(p.Multiplier, 0) {
+		fault("multiplier", "must be a number from 1, not %v", p.Multiplier)
+	}
+	if p.MaxDelay <= 0 {
+		fault("max_delay", "must be above 0 (for no delay set base_delay to 0s), not %v", p.MaxDelay)
+	}
+	if !(p.Jitter >= 0) || math.IsInf(p.Jitter, 0) {
+		fault("jitter", "must be a number from 0 (0.2 adds up to a fifth), not %v", p.Jitter)
+	}
+	return errors.Join(faults...)
+}
+
+// Attempts is the smaller of the policy's and the job's limit, at least 1.
+func (p RetryPolicy) Attempts(j *Job) int {
+	limit := max(p.MaxAttempts, 1)
+	if j.MaxAttempts > 0 {
+		limit = min(limit, j.MaxAttempts)
+	}
+	return limit
+}
 
 // Delay is the wait before attempt n+1 (n from 1) of a job with the given own
 // backoff (nil = none). random in [0,1) places it in the jitter range. It
-// saturates: 0 ≤ delay ≤ MaxDelay·(1+Jitter).
-func (p RetryPolicy) Delay(n int, own *Backoff, random float64) time.Duration { return p.BaseDelay }
+// saturates: 0 ≤ delay ≤ MaxDelay·(1+Jitter), for any n and any policy.
+func (p RetryPolicy) Delay(n int, own *Backoff, random float64) time.Duration {
+	shape, base, multiplier := p.Type, p.BaseDelay, p.Multiplier
+	if own != nil {
+		shape, base, multiplier = own.Type, own.Delay, 2
+	}
+	if base <= 0 || p.MaxDelay <= 0 {
+		return 0
+	}
+	delay := float64(base)
+	switch steps := float64(max(n, 1)); shape {
+	case RetryFixed:
+	case RetryLinear:
+		delay *= steps
+	default:
+		if multiplier > 1 { // lower ones, and NaN, would shrink the delay to nothing
+			delay *= math.Pow(multiplier, steps-1)
+		}
+	}
+	delay = min(delay, float64(p.MaxDelay))
+	if p.Jitter > 0 && random > 0 {
+		delay += delay * p.Jitter * min(random, 1)
+	}
+	return time.Duration(saturate(math.Round(delay)))
+}

@@ -1,0 +1,32 @@
+package core
+
+import "testing"
+
+// canonical is the envelope that the speed targets are measured with.
+const canonical = `{"v":1,"jobId":"job_20260712153000_ab12cd34ef56","jobType":"order.paid.notify","payload":{"orderId":10001,"amount":"19.90","currency":"EUR"},"meta":{"tenantId":"t1","idempotencyKey":"order:10001:paid"},"attempt":1,"maxAttempts":5,"createdAt":1720764000}`
+
+func BenchmarkDecode(b *testing.B) {
+	body := []byte(canonical)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if _, err := Decode(body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	job, err := Decode([]byte(canonical))
+	if err != nil {
+		b.Fatal(err)
+	}
+	buf := make([]byte, 0, 1024)
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = job.Append(buf[:0])
+	}
+	if string(buf) != canonical {
+		b.Fatalf("got %s", buf)
+	}
+}
