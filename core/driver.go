@@ -226,8 +226,6 @@ type Capabilities struct {
 	InPlace bool
 	// Lanes: deliveries carry a Lane and Revoking may be called.
 	Lanes bool
-	// MaxDelay is the longest delay in one step; 0 = none. The engine hops.
-	MaxDelay time.Duration
 	// Notes are sentences about limits, shown to people.
 	Notes []string
 }

@@ -2,35 +2,41 @@ package core
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// EngineConfig binds one source to one runner.
+// EngineConfig binds one source to one set of handlers. The zero value of a field
+// is its default.
 type EngineConfig struct {
 	Transport string // the endpoint's name, for records and logs
 	Driver    Driver
 	Binding   Binding // process, replica, queue, concurrency, …
 	Handlers  *RegistryView
-	Publisher *Publisher // for PublisherFrom; may be nil
+	Publisher *Publisher // what PublisherFrom returns; may be nil
 
-	Retry      RetryPolicy
-	RetryTypes []RetryRule   // per type, first match wins by the registry's precedence
-	Timeout    time.Duration // handler_timeout; 0 = none
+	Retry      RetryPolicy   // zero = DefaultRetryPolicy
+	RetryTypes []RetryRule   // per type; the best match wins by the registry's precedence
+	Timeout    time.Duration // handler_timeout; 0 = no limit
 
-	Grace             time.Duration // after a timeout's cancellation until the handler counts as stuck; default 200ms
-	ShutdownTimeout   time.Duration // a soft stop becomes hard after it
+	Grace             time.Duration // from a handler's cancellation until it counts as stuck; default 200ms
+	ShutdownTimeout   time.Duration // a soft stop becomes hard after it; default 25s
 	MaxCrashes        int           // default 5
 	MaxDefers         int           // default 1000
 	MaxStuck          int           // default 16
 	MaxSize           int           // bytes of a body; default 16 MiB
-	Prefetch          int           // deliveries held beyond running ones; 0 = adaptive up to max(2 × concurrency, 64), -1 = none
-	DefaultJobType    string
-	RetryUnregistered bool // unregistered: retry
+	Prefetch          int           // most deliveries held beyond running ones; default max(2 × concurrency, 64), -1 = none
+	DefaultJobType    string        // wraps bodies that are no envelope; "" = they are malformed
+	RetryUnregistered bool          // unregistered: retry
 
-	DeadSink  DeadSink // nil: the transport's own dead-letter place
-	Gate      *Gate    // shared by all engines of the OS process; nil = its own
-	Listeners []Listener
+	DeadSink  DeadSink   // nil: the transport's own dead-letter place
+	Gate      *Gate      // shared by all engines of the OS process; nil = its own
+	Listeners []Listener // called in this order
 	Logger    *slog.Logger
 }
 
@@ -41,16 +47,121 @@ type RetryRule struct {
 }
 
 // DeadSink is a dead-letter place that is not the transport's own. The record is
-// stored first, then the original is settled as done.
+// stored first, then the original is settled as done. Store may block; an error
+// (nil for all stored, else one for each) makes the engine try again later.
 type DeadSink interface {
 	Store(ctx context.Context, records []*DeadRecord) []error
 }
 
-// Engine receives, runs and settles for one replica of a process.
-type Engine struct{}
+// Engine receives, runs and settles for one replica of a process. It is used for
+// one Run.
+//
+// Goroutines: Run itself (lifecycle), one fetcher (Receive, decoding, order,
+// suspects), one worker a slot (handlers), one settler (Settle), one for a
+// DeadSink, one for leases that need renewal. mu guards the fields below it; no
+// call into a driver, listener or handler is made while it is held. Lock order:
+// mu before the queue's; the gate's is never held together with either.
+type Engine struct {
+	cfg      EngineConfig
+	policy   Policy
+	gate     *Gate
+	timeout  time.Duration
+	grace    time.Duration
+	maxStuck int
+
+	source Source
+	caps   Capabilities
+	queue  *taskQueue
+	settle settler
+	loss   lossGroups
+
+	hard       context.Context // ends handlers at a hard stop
+	hardCancel context.CancelCauseFunc
+	aborting   chan struct{} // closed by Abort
+	abortOnce  sync.Once
+	failing    chan struct{} // closed by fail
+	quit       chan struct{} // closed when draining is over: whatever waits gives up
+	wake       chan struct{} // cap 1: something changed that the fetcher waits for
+	workers    sync.WaitGroup
+	helpers    sync.WaitGroup
+
+	running  atomic.Int64
+	stuck    atomic.Int64
+	finished atomic.Int64
+	avgCost  atomic.Int64 // ns, of handlers, exponentially weighted
+
+	mu            sync.Mutex
+	onHand        int // deliveries that are not settled, and a Receive under way
+	tasks         map[*task]struct{}
+	lanes         map[string]*lane // by order key
+	flows         flows            // by the broker's lane
+	slots         map[*worker]struct{}
+	empty         []chan struct{} // closed when onHand reaches 0
+	stopping      bool
+	paused        bool
+	cancelReceive context.CancelFunc // ends the Receive under way
+	failure       error
+	health        health
+}
 
 // NewEngine checks cfg and fills its defaults.
-func NewEngine(cfg EngineConfig) (*Engine, error) { return &Engine{}, nil }
+func NewEngine(cfg EngineConfig) (*Engine, error) {
+	switch {
+	case cfg.Driver == nil:
+		return nil, errors.New("engine needs a driver")
+	case cfg.Handlers == nil:
+		return nil, errors.New("engine needs handlers: Registry.View")
+	case cfg.Binding.Queue == "":
+		return nil, errors.New("engine needs a queue")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Binding.Logger == nil {
+		cfg.Binding.Logger = cfg.Logger
+	}
+	if cfg.Retry == (RetryPolicy{}) {
+		cfg.Retry = DefaultRetryPolicy()
+	}
+	if cfg.Gate == nil {
+		cfg.Gate = NewGate()
+	}
+	def(&cfg.Binding.Concurrency, 16)
+	def(&cfg.Binding.Priority, PriorityNone)
+	def(&cfg.Binding.Ordering, OrderingNone)
+	def(&cfg.Grace, 200*time.Millisecond)
+	def(&cfg.ShutdownTimeout, 25*time.Second)
+	def(&cfg.MaxCrashes, 5)
+	def(&cfg.MaxDefers, 1000)
+	def(&cfg.MaxStuck, 16)
+	def(&cfg.MaxSize, 16<<20)
+	def(&cfg.Prefetch, max(2*cfg.Binding.Concurrency, 64))
+
+	e := &Engine{
+		cfg: cfg,
+		policy: Policy{
+			Retry: cfg.Retry, RetryTypes: cfg.RetryTypes, MaxCrashes: cfg.MaxCrashes,
+			MaxDefers: cfg.MaxDefers, RetryUnregistered: cfg.RetryUnregistered,
+		},
+		gate: cfg.Gate, timeout: cfg.Timeout, grace: cfg.Grace, maxStuck: cfg.MaxStuck,
+		queue:    newTaskQueue(),
+		aborting: make(chan struct{}), failing: make(chan struct{}), quit: make(chan struct{}),
+		wake:  make(chan struct{}, 1),
+		tasks: map[*task]struct{}{}, lanes: map[string]*lane{}, slots: map[*worker]struct{}{},
+	}
+	e.settle.init(e)
+	e.hard, e.hardCancel = context.WithCancelCause(context.Background())
+	e.loss.parent = e.hard
+	return e, nil
+}
+
+// def sets *v to d when it is the zero value.
+func def[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
 
 // Run opens the source and works until ctx ends (soft stop: take no more, let
 // handlers finish up to ShutdownTimeout, then cancel them and release) or Abort
@@ -59,28 +170,250 @@ func NewEngine(cfg EngineConfig) (*Engine, error) { return &Engine{}, nil }
 // confirmed, *UnsettledError when not, *SetupError when no retry can help,
 // ErrTooManyStuck at max_stuck, any other error when the source could not be
 // opened.
-func (e *Engine) Run(ctx context.Context) error { return nil }
+func (e *Engine) Run(ctx context.Context) error {
+	source, err := e.open(ctx)
+	if err != nil {
+		return err
+	}
+	e.source = source
+	e.gate.join(e)
+	defer e.gate.leave(e)
 
-// Abort makes a stop hard at once: handlers are cancelled, nothing is waited for
-// but one try to release.
-func (e *Engine) Abort() {}
+	fetchCtx, stopFetch := context.WithCancel(ctx)
+	defer stopFetch()
+	for range e.cfg.Binding.Concurrency {
+		e.startWorker()
+	}
+	e.helpers.Go(e.settle.loop)
+	if e.cfg.DeadSink != nil {
+		e.helpers.Go(e.settle.sinkLoop)
+	}
+	if x, ok := source.(Extender); ok {
+		e.helpers.Go(func() { e.extendLoop(x) })
+	}
+	e.helpers.Go(func() { e.fetchLoop(fetchCtx) })
 
-// Pause stops fetching; running jobs finish. Resume goes on.
-func (e *Engine) Pause()  {}
-func (e *Engine) Resume() {}
+	select {
+	case <-ctx.Done():
+	case <-e.aborting:
+	case <-e.failing:
+	}
+	return e.shutdown(stopFetch)
+}
 
-// Status is ready when the source is subscribed and fetching (or paused) and
-// settlements get through.
-func (e *Engine) Status() Status { return Status{} }
+// open subscribes and checks that the source can do what the process asks for.
+func (e *Engine) open(ctx context.Context) (Source, error) {
+	source, err := e.cfg.Driver.OpenSource(ctx, e.cfg.Binding, notices{e})
+	if err != nil {
+		return nil, err
+	}
+	e.caps = source.Capabilities()
+	if err := CheckCapabilities(e.cfg.Binding, e.caps, e.cfg.Transport); err != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		return nil, errors.Join(err, source.Close(closing))
+	}
+	return source, nil
+}
 
-// Running is how many handlers run now, Stuck how many were abandoned and have
-// not returned, Finished how many deliveries were settled since the start.
-func (e *Engine) Running() int    { return 0 }
-func (e *Engine) Stuck() int      { return 0 }
-func (e *Engine) Finished() int64 { return 0 }
+// Time limits of a stop, once handlers were cancelled.
+const (
+	hardGrace    = time.Second            // for handlers to notice their cancellation
+	abortGrace   = 150 * time.Millisecond // the same after Abort
+	settleWait   = 3 * time.Second        // for the last settlements
+	abortWait    = 300 * time.Millisecond // the same after Abort
+	closeTimeout = 3 * time.Second        // for the source to give the rest back
+	abortClose   = 300 * time.Millisecond
+)
+
+// shutdown stops softly, then hard.
+func (e *Engine) shutdown(stopFetch func()) error {
+	e.mu.Lock()
+	e.stopping = true
+	e.mu.Unlock()
+	stopFetch()
+	e.interrupt()
+	e.releaseQueued()
+	stopCtx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	stopErr := e.source.Stop(stopCtx)
+	cancel()
+	if stopErr != nil {
+		e.cfg.Logger.Warn("source.stop", "process", e.cfg.Binding.Process, "error", stopErr)
+	}
+
+	if !e.drained(e.cfg.ShutdownTimeout, e.cfg.ShutdownTimeout) {
+		e.hardCancel(ErrStopping)
+		if !e.drained(hardGrace, abortGrace) {
+			e.abandonRunning()
+			e.drained(settleWait, abortWait)
+		}
+	}
+	e.queue.close()
+	close(e.quit)
+	e.helpers.Wait()
+	e.workers.Wait()
+	e.hardCancel(ErrStopping)
+	return e.closeSource()
+}
+
+// drained waits until nothing is on hand: at most limit, or aborted once Abort
+// was called.
+func (e *Engine) drained(limit, aborted time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	empty := e.whenEmpty()
+	select {
+	case <-empty:
+		return true
+	case <-timer.C:
+		return false
+	case <-e.aborting:
+	}
+	if limit == e.cfg.ShutdownTimeout && aborted == limit {
+		return false // handlers are cancelled at once
+	}
+	timer.Reset(aborted)
+	select {
+	case <-empty:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// closeSource gives the rest back and says what could not be.
+func (e *Engine) closeSource() error {
+	limit := closeTimeout
+	select {
+	case <-e.aborting:
+		limit = abortClose
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	err := e.source.Close(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.failure != nil:
+		return e.failure
+	case err != nil && len(e.tasks) > 0:
+		unsettled := &UnsettledError{Process: e.cfg.Binding.Process, Err: err}
+		for t := range e.tasks {
+			unsettled.IDs = append(unsettled.IDs, t.id())
+		}
+		return unsettled
+	case err != nil:
+		e.cfg.Logger.Warn("source.close", "process", e.cfg.Binding.Process, "error", err)
+	}
+	return nil
+}
+
+// Abort makes a stop hard at once: handlers are cancelled, and one short try is
+// made to release what is left. It may be called at any time, more than once.
+func (e *Engine) Abort() { e.abortOnce.Do(func() { close(e.aborting) }) }
+
+// fail ends Run with err, after an orderly stop.
+func (e *Engine) fail(err error) {
+	e.mu.Lock()
+	first := e.failure == nil
+	if first {
+		e.failure = err
+	}
+	e.mu.Unlock()
+	if first {
+		close(e.failing)
+		e.refreshStatus()
+	}
+}
+
+// Pause stops fetching; running jobs finish, fetched ones go back. A paused engine
+// is ready.
+func (e *Engine) Pause() { e.setPaused(true) }
+
+// Resume undoes Pause.
+func (e *Engine) Resume() { e.setPaused(false) }
+
+func (e *Engine) setPaused(paused bool) {
+	e.mu.Lock()
+	e.paused = paused
+	e.mu.Unlock()
+	e.interrupt()
+	e.refreshStatus()
+}
+
+// interrupt ends the Receive under way, if there is one, and wakes the fetcher.
+func (e *Engine) interrupt() {
+	e.mu.Lock()
+	if e.cancelReceive != nil {
+		e.cancelReceive()
+	}
+	e.mu.Unlock()
+	e.wakeFetcher()
+}
+
+func (e *Engine) wakeFetcher() {
+	select {
+	case e.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// Running is how many handlers run now.
+func (e *Engine) Running() int { return int(e.running.Load()) }
+
+// Stuck is how many handlers were given up and have not returned.
+func (e *Engine) Stuck() int { return int(e.stuck.Load()) }
+
+// Finished is how many deliveries have left the engine since its start.
+func (e *Engine) Finished() int64 { return e.finished.Load() }
+
+// whenEmpty returns a channel that is closed once nothing is on hand.
+func (e *Engine) whenEmpty() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ch := make(chan struct{})
+	if e.onHand == 0 {
+		close(ch)
+	} else {
+		e.empty = append(e.empty, ch)
+	}
+	return ch
+}
+
+// abandonRunning gives up every handler that is still running and releases its job.
+func (e *Engine) abandonRunning() {
+	e.mu.Lock()
+	slots := make([]*worker, 0, len(e.slots))
+	for w := range e.slots {
+		slots = append(slots, w)
+	}
+	e.mu.Unlock()
+	for _, w := range slots {
+		if t := w.current.Load(); t != nil {
+			e.abandon(w, t, released())
+		}
+	}
+}
 
 // UnsettledError names the jobs that a stop left unsettled; they stay with the
 // broker.
-type UnsettledError struct{ IDs []string }
+type UnsettledError struct {
+	Process string
+	IDs     []string
+	Err     error // why they could not be released
+}
 
-func (e *UnsettledError) Error() string { return "unsettled" }
+func (e *UnsettledError) Error() string {
+	const shown = 20
+	ids := e.IDs
+	more := ""
+	if len(ids) > shown {
+		more = fmt.Sprintf(" and %d more", len(ids)-shown)
+		ids = ids[:shown]
+	}
+	return fmt.Sprintf("process %s stopped with %d unsettled jobs, which stay with the broker and will run again: %s%s (%v)",
+		e.Process, len(e.IDs), strings.Join(ids, ", "), more, e.Err)
+}
+
+func (e *UnsettledError) Unwrap() error { return e.Err }

@@ -10,6 +10,9 @@ var (
 	ErrDeadLettersFull = errors.New("dead-letter list is full (max_len): replay or purge entries, or raise dead_letter.max_len")
 	// ErrTooLarge: the broker refuses a message of this size for good.
 	ErrTooLarge = errors.New("message is too large for the broker")
+	// ErrTooManyStuck: max_stuck handlers ignored their cancellation. Goroutines
+	// cannot be killed, so the program should be restarted.
+	ErrTooManyStuck = errors.New("too many handlers ignore their cancellation (max_stuck): restart the program and make handlers return when their context ends")
 	// ErrClosed: the publisher, source or driver was closed.
 	ErrClosed = errors.New("closed")
 )

@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -76,6 +77,9 @@ func (m *Meta) Set(key string, value any) error {
 func (m *Meta) SetLastError(text string) {
 	m.set("lastError", appendString(nil, cutRunes(text, 200)))
 }
+
+// setCount sets a member to a number.
+func (m *Meta) setCount(key string, n int) { m.set(key, strconv.AppendInt(nil, int64(n), 10)) }
 
 func (m *Meta) set(key string, value []byte) {
 	out := make([]byte, 0, len(m.raw)+len(key)+len(value)+len(`{,"":}`))

@@ -160,12 +160,3 @@ func callListener(listen Listener, e *Event) {
 
 // Close frees the port.
 func (p *Publisher) Close(ctx context.Context) error { return p.port.Close(ctx) }
-
-type publisherKey struct{}
-
-// PublisherFrom returns the publisher of the process that runs the handler (nil
-// outside a handler).
-func PublisherFrom(ctx context.Context) *Publisher {
-	p, _ := ctx.Value(publisherKey{}).(*Publisher)
-	return p
-}

@@ -1,0 +1,71 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Causes of a handler's cancellation, for context.Cause.
+var (
+	// ErrTimedOut: the job's time limit passed.
+	ErrTimedOut = errors.New("time limit passed")
+	// ErrLost: the job is no longer ours; whatever the handler returns is dropped.
+	ErrLost = errors.New("job was lost to another consumer")
+	// ErrStopping: the process stops now; the job goes back uncharged.
+	ErrStopping = errors.New("process is stopping")
+)
+
+// runKey finds the *task in a handler's context.
+type runKey struct{}
+
+// publisherKey finds the process's *Publisher in a handler's context.
+type publisherKey struct{}
+
+// runContext is what a handler gets. It adds the job's deadline, which can move
+// (Extend), and the engine's values to an ordinary cancellable context.
+type runContext struct {
+	context.Context
+	task *task
+}
+
+// Deadline is when the handler will be cancelled, as of now.
+func (c *runContext) Deadline() (time.Time, bool) {
+	if d := c.task.deadline.Load(); d != 0 {
+		return time.Unix(0, d), true
+	}
+	return c.Context.Deadline()
+}
+
+func (c *runContext) Value(key any) any {
+	switch key.(type) {
+	case runKey:
+		return c.task
+	case publisherKey:
+		return c.task.publisher
+	}
+	return c.Context.Value(key)
+}
+
+// JobFrom returns the job that ctx's handler runs, nil outside a handler.
+func JobFrom(ctx context.Context) *Job {
+	if t, ok := ctx.Value(runKey{}).(*task); ok {
+		return t.job
+	}
+	return nil
+}
+
+// PublisherFrom returns the publisher of the process that runs ctx's handler: it
+// publishes to the process's own queue. nil outside a handler.
+func PublisherFrom(ctx context.Context) *Publisher {
+	p, _ := ctx.Value(publisherKey{}).(*Publisher)
+	return p
+}
+
+// Extend gives the running handler d from now instead of what is left of its
+// time limit. It reports false outside a handler, without a time limit, and when
+// the limit has already passed.
+func Extend(ctx context.Context, d time.Duration) bool {
+	t, ok := ctx.Value(runKey{}).(*task)
+	return ok && t.extend(d)
+}

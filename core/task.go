@@ -1,0 +1,158 @@
+package core
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// task is one delivery on its way through the engine.
+//
+// Owners: the fetch goroutine until it is queued; one worker while it runs; the
+// settler afterwards. state decides between a worker whose handler returns and
+// the timer or stop that gives the handler up: whoever moves it away from
+// taskRunning decides about the job, the other one's word is dropped.
+type task struct {
+	d         *Delivery
+	job       *Job
+	handler   Handler
+	pattern   string // metric label: the pattern that matched
+	lane      *lane
+	loss      *lossGroup
+	publisher *Publisher
+
+	settled chan struct{} // suspects only: closed when the task has left the engine
+	refund  []byte        // the uncharged body of a charged suspect
+
+	ctx      runContext
+	cancel   context.CancelCauseFunc
+	state    atomic.Int32
+	deadline atomic.Int64 // unix ns; 0 = no time limit
+	limit    time.Duration
+	timing   sync.Mutex  // held by extend and by the timer while they look at deadline
+	timedOut bool        // under timing
+	timer    *time.Timer // the worker's; under timing
+
+	started time.Time
+	cost    time.Duration
+
+	decision   Decision
+	tries      int  // failed settlements
+	deadStored bool // the dead letter is in its sink
+}
+
+const (
+	taskQueued int32 = iota
+	taskRunning
+	taskReturned  // the handler's word counts
+	taskAbandoned // the handler was given up; its word is dropped
+)
+
+// extend moves the deadline, see Extend.
+func (t *task) extend(d time.Duration) bool {
+	t.timing.Lock()
+	defer t.timing.Unlock()
+	if t.limit == 0 || t.timedOut || t.state.Load() != taskRunning {
+		return false
+	}
+	t.limit = d
+	t.deadline.Store(time.Now().Add(d).UnixNano())
+	t.timer.Reset(d)
+	return true
+}
+
+// isLost says whether the delivery stopped being ours.
+func (t *task) isLost() bool {
+	select {
+	case <-t.d.Lost: // a nil channel never is
+		return true
+	default:
+		return false
+	}
+}
+
+// id names the job for people; a body that is no envelope has only its position.
+func (t *task) id() string {
+	if t.job != nil {
+		return t.job.ID
+	}
+	if t.d.Ref != "" {
+		return t.d.Ref
+	}
+	return "(no id)"
+}
+
+// taskQueue hands tasks from the fetch goroutine to the workers, first in first
+// out.
+type taskQueue struct {
+	mu     sync.Mutex
+	some   sync.Cond
+	items  []*task
+	head   int
+	idle   int
+	closed bool
+}
+
+func newTaskQueue() *taskQueue {
+	q := &taskQueue{}
+	q.some.L = &q.mu
+	return q
+}
+
+func (q *taskQueue) push(tasks ...*task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.head > 0 && len(q.items)+len(tasks) > cap(q.items) {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	q.items = append(q.items, tasks...)
+	for range min(len(tasks), q.idle) {
+		q.some.Signal()
+	}
+}
+
+// pop waits for a task and marks it running; nil when the queue is closed.
+func (q *taskQueue) pop() *task {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.head == len(q.items) {
+		if q.closed {
+			return nil
+		}
+		q.idle++
+		q.some.Wait()
+		q.idle--
+	}
+	t := q.items[q.head]
+	q.items[q.head] = nil
+	q.head++
+	t.state.Store(taskRunning)
+	return t
+}
+
+// drain takes out everything that no worker has taken and keep does not want.
+func (q *taskQueue) drain(keep func(*task) bool) []*task {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var out []*task
+	kept := make([]*task, 0, len(q.items)-q.head)
+	for _, t := range q.items[q.head:] {
+		if keep != nil && keep(t) {
+			kept = append(kept, t)
+		} else {
+			out = append(out, t)
+		}
+	}
+	q.items, q.head = kept, 0
+	return out
+}
+
+func (q *taskQueue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.some.Broadcast()
+}

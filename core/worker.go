@@ -1,0 +1,258 @@
+package core
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/goconsumer/consumer/internal/fault"
+)
+
+// worker is one slot: a goroutine that runs handlers one after the other, and a
+// timer that enforces their time limits. A worker whose handler was given up is
+// replaced and ends when that handler returns.
+type worker struct {
+	e       *Engine
+	timer   *time.Timer
+	current atomic.Pointer[task]
+	goid    int64 // for the stack of a stuck handler
+	left    sync.Once
+}
+
+// startWorker fills a slot.
+func (e *Engine) startWorker() {
+	w := &worker{e: e}
+	e.mu.Lock()
+	e.slots[w] = struct{}{}
+	e.mu.Unlock()
+	e.workers.Add(1)
+	go func() {
+		w.loop()
+		w.leave()
+	}()
+}
+
+// leave gives the slot up: the worker ended, or its handler was given up.
+func (w *worker) leave() {
+	w.left.Do(func() {
+		w.e.mu.Lock()
+		delete(w.e.slots, w)
+		w.e.mu.Unlock()
+		w.e.workers.Done()
+	})
+}
+
+func (w *worker) loop() {
+	w.goid = goroutineID()
+	w.timer = time.AfterFunc(time.Hour, w.onTimer)
+	w.timer.Stop()
+	for {
+		t := w.e.queue.pop()
+		if t == nil || !w.run(t) {
+			return
+		}
+	}
+}
+
+// run executes one task. false ends the worker: its slot was given to another.
+func (w *worker) run(t *task) (alive bool) {
+	if t.isLost() {
+		w.e.dropLost(t)
+		return true
+	}
+	if err := fault.At(fault.EngineDispatched); err != nil {
+		t.state.Store(taskReturned)
+		w.e.decide(t, released())
+		return true
+	}
+	w.begin(t)
+	exited := true
+	defer func() {
+		if exited { // runtime.Goexit: the deferred calls run, the goroutine ends
+			alive = false
+			if w.end(t, errGoexit) {
+				w.e.startWorker()
+			}
+		}
+	}()
+	err := w.call(t)
+	exited = false
+	return w.end(t, err)
+}
+
+var errGoexit = errors.New("handler ended its goroutine (runtime.Goexit)")
+
+// begin arms the time limit and makes the handler's context.
+func (w *worker) begin(t *task) {
+	e := w.e
+	e.running.Add(1)
+	parent := e.hard
+	if t.loss != nil {
+		parent = t.loss.ctx
+	}
+	t.ctx.task = t
+	t.ctx.Context, t.cancel = context.WithCancelCause(parent)
+	t.started = time.Now()
+	w.current.Store(t)
+	t.limit = e.timeout
+	if own := t.job.Meta.Timeout(); own > 0 {
+		t.limit = own
+	}
+	if t.limit > 0 {
+		t.timing.Lock()
+		t.timer = w.timer
+		t.deadline.Store(t.started.Add(t.limit).UnixNano())
+		w.timer.Reset(t.limit)
+		t.timing.Unlock()
+	}
+	e.emitStarted(t)
+}
+
+// call runs the handler and turns a panic into an error.
+func (w *worker) call(t *task) (err error) {
+	defer func() {
+		// recover returns nil both for an ordinary return and for Goexit;
+		// panic(nil) arrives as *runtime.PanicNilError.
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+			if e, ok := v.(error); ok {
+				err = fmt.Errorf("panic: %w", e)
+			}
+			w.e.emitTask(EventPanicked, t, func(ev *Event) { ev.Err, ev.Stack = err, debug.Stack() })
+			err = Retry(opaque{err}) // a Result inside a panic value is not a decision
+		}
+	}()
+	return t.handler(&t.ctx, t.job)
+}
+
+// opaque hides what an error wraps.
+type opaque struct{ error }
+
+// end takes the handler's word, unless it was given up before.
+func (w *worker) end(t *task, err error) (alive bool) {
+	e := w.e
+	w.current.Store(nil)
+	if t.limit > 0 {
+		w.timer.Stop()
+	}
+	if !t.state.CompareAndSwap(taskRunning, taskReturned) {
+		e.stuckReturned(t)
+		return false
+	}
+	t.cost = time.Since(t.started)
+	e.running.Add(-1)
+	e.learnCost(t.cost)
+	cause := context.Cause(t.ctx.Context)
+	t.cancel(nil)
+	if ferr := fault.At(fault.EngineHandled); ferr != nil {
+		err = ferr
+	}
+	e.decide(t, e.judge(t, err, cause))
+	return true
+}
+
+// judge makes a decision of what a handler returned, given why it was cancelled
+// (nil if it was not). A handler that names a result is believed; a plain error
+// after a cancellation only says that it was cancelled.
+func (e *Engine) judge(t *task, err, cause error) Decision {
+	r := ResultOf(err)
+	if cause != nil && (r.Status == StatusRetry) {
+		switch {
+		case errors.Is(cause, ErrStopping):
+			return released()
+		case errors.Is(cause, ErrTimedOut):
+			r = Result{Status: StatusRetry, Err: timeoutError(t.limit)}
+		}
+	}
+	return e.policy.After(t.job, r)
+}
+
+func timeoutError(limit time.Duration) error { return fmt.Errorf("timed out after %s", limit) }
+
+// onTimer fires at the deadline of the current task and once more when the grace
+// after it is over. It may fire late, for a task that is gone or was extended.
+func (w *worker) onTimer() {
+	t := w.current.Load()
+	if t == nil {
+		return
+	}
+	t.timing.Lock()
+	defer t.timing.Unlock()
+	if t.timer == nil || t.state.Load() != taskRunning {
+		return
+	}
+	if left := time.Until(time.Unix(0, t.deadline.Load())); left > 0 {
+		w.timer.Reset(left)
+		return
+	}
+	if !t.timedOut {
+		t.timedOut = true
+		t.cancel(ErrTimedOut)
+		t.deadline.Store(time.Now().Add(w.e.grace).UnixNano())
+		w.timer.Reset(w.e.grace)
+		w.e.emitTask(EventTimedOut, t, func(ev *Event) { ev.Err = timeoutError(t.limit) })
+		return
+	}
+	w.e.abandon(w, t, w.e.policy.After(t.job, Result{Status: StatusRetry, Err: timeoutError(t.limit)}))
+}
+
+// abandon gives a running handler up: its job is decided, its slot refilled, its
+// late result will be dropped. It does nothing if the handler returned meanwhile.
+func (e *Engine) abandon(w *worker, t *task, d Decision) {
+	if !t.state.CompareAndSwap(taskRunning, taskAbandoned) {
+		return
+	}
+	t.cost = time.Since(t.started)
+	e.running.Add(-1)
+	stuck := e.stuck.Add(1)
+	e.emitTask(EventStuck, t, func(ev *Event) { ev.Stack = stackOf(w.goid); ev.N = int(stuck) })
+	e.decide(t, d)
+	if int(stuck) >= e.maxStuck {
+		e.fail(ErrTooManyStuck)
+	} else {
+		e.startWorker()
+	}
+	w.leave()
+}
+
+// stuckReturned accounts for a handler that came back after it was given up.
+func (e *Engine) stuckReturned(t *task) {
+	e.stuck.Add(-1)
+	t.cancel(nil)
+	e.emitTask(EventStuckReturned, t, nil)
+	if t.lane != nil {
+		e.reopen(t.lane)
+	}
+}
+
+// goroutineID reads the current goroutine's number off its stack header, the only
+// place where the runtime tells it.
+func goroutineID() int64 {
+	var buf [64]byte
+	header := buf[:runtime.Stack(buf[:], false)]
+	fields := bytes.Fields(header)
+	if len(fields) < 2 {
+		return 0
+	}
+	id, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+	return id
+}
+
+// stackOf finds one goroutine's stack in a dump of all (at most 1 MiB).
+func stackOf(goid int64) []byte {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	for block := range bytes.SplitSeq(buf, []byte("\n\n")) {
+		if bytes.HasPrefix(block, fmt.Appendf(nil, "goroutine %d ", goid)) {
+			return bytes.Clone(block)
+		}
+	}
+	return nil
+}
