@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/goconsumer/consumer/core"
@@ -71,26 +72,44 @@ type Endpoint struct {
 	URL  string
 }
 
-// withDefaults fills zero fields.
-func (s Spec) withDefaults() Spec {
-	setDefault(&s.Replicas, 1)
-	setDefault(&s.Concurrency, 16)
-	setDefault(&s.Priority, core.PriorityNone)
-	setDefault(&s.Ordering, core.OrderingNone)
-	setDefault(&s.HandlerTimeout, 120*time.Second)
-	setDefault(&s.ShutdownTimeout, 25*time.Second)
-	setDefault(&s.DeadLetter.Driver, DeadAuto)
-	setDefault(&s.DeadLetter.Prefix, "job:dead:")
-	setDefault(&s.DeadLetter.OnFull, core.OnFullStop)
-	setDefault(&s.Restart.Initial, 200*time.Millisecond)
-	setDefault(&s.Restart.Max, 5*time.Second)
-	setDefault(&s.Restart.Limit, 5)
-	return s
+// DefaultSpec holds the default of every field that has one.
+func DefaultSpec() Spec {
+	return Spec{
+		Replicas:        1,
+		Concurrency:     16,
+		Priority:        core.PriorityNone,
+		Ordering:        core.OrderingNone,
+		Retry:           core.DefaultRetryPolicy(),
+		HandlerTimeout:  120 * time.Second,
+		ShutdownTimeout: 25 * time.Second,
+		MaxCrashes:      5,
+		MaxDefers:       1000,
+		MaxStuck:        16,
+		MaxSize:         16 << 20,
+		DeadLetter: DeadLetter{
+			Driver:           DeadAuto,
+			Prefix:           "job:dead:",
+			DeadLetterPolicy: core.DeadLetterPolicy{OnFull: core.OnFullStop},
+		},
+		Restart: Restart{Initial: 200 * time.Millisecond, Max: 5 * time.Second, Limit: 5},
+	}
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
+// withDefaults returns s with its zero fields filled. The retry policy, the grace
+// period and the limits 0 are left to the engine, which knows their defaults.
+func (s Spec) withDefaults() Spec {
+	d := DefaultSpec()
+	s.Replicas = cmp.Or(s.Replicas, d.Replicas)
+	s.Concurrency = cmp.Or(s.Concurrency, d.Concurrency)
+	s.Priority = cmp.Or(s.Priority, d.Priority)
+	s.Ordering = cmp.Or(s.Ordering, d.Ordering)
+	s.HandlerTimeout = max(0, cmp.Or(s.HandlerTimeout, d.HandlerTimeout))
+	s.ShutdownTimeout = cmp.Or(s.ShutdownTimeout, d.ShutdownTimeout)
+	s.DeadLetter.Driver = cmp.Or(s.DeadLetter.Driver, d.DeadLetter.Driver)
+	s.DeadLetter.Prefix = cmp.Or(s.DeadLetter.Prefix, d.DeadLetter.Prefix)
+	s.DeadLetter.OnFull = cmp.Or(s.DeadLetter.OnFull, d.DeadLetter.OnFull)
+	s.Restart.Initial = cmp.Or(s.Restart.Initial, d.Restart.Initial)
+	s.Restart.Max = cmp.Or(s.Restart.Max, d.Restart.Max)
+	s.Restart.Limit = cmp.Or(s.Restart.Limit, d.Restart.Limit)
+	return s
 }

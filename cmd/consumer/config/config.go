@@ -3,6 +3,10 @@
 package config
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/goconsumer/consumer/processes"
@@ -80,25 +84,80 @@ type Options struct {
 }
 
 // FindPath is where the file is: flag, else $CONSUMER_CONFIG, else
-// ./consumer.yaml.
-func FindPath(flag string, lookupEnv func(string) (string, bool)) string { return flag }
+// ./consumer.yaml. A nil lookupEnv is os.LookupEnv.
+func FindPath(flag string, lookupEnv func(string) (string, bool)) string {
+	if flag != "" {
+		return flag
+	}
+	if lookupEnv == nil {
+		lookupEnv = os.LookupEnv
+	}
+	if path, _ := lookupEnv("CONSUMER_CONFIG"); path != "" {
+		return path
+	}
+	return "consumer.yaml"
+}
 
 // Load reads and checks the file. Its error is Faults, sorted by line; a file
 // that can't be read is one fault.
-func Load(path string, opts Options) (*Config, error) { return &Config{Path: path}, nil }
+func Load(path string, opts Options) (*Config, error) {
+	if opts.LookupEnv == nil {
+		opts.LookupEnv = os.LookupEnv
+	}
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return nil, Faults{{File: path, Text: "can't be read (" + reason(err) + "); name the file with --config or $CONSUMER_CONFIG"}}
+	}
+	l := newLoader(path, opts)
+	l.load(body)
+	if len(l.faults) > 0 {
+		l.faults.sort()
+		return nil, l.faults
+	}
+	return l.config, nil
+}
+
+func reason(err error) string {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err.Error()
+	}
+	return err.Error()
+}
 
 // Process finds a process by name, nil when there is none.
-func (c *Config) Process(name string) *Process { return nil }
+func (c *Config) Process(name string) *Process {
+	for _, p := range c.Processes {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
 
 // Select checks what the named processes (nil = all enabled ones) would use:
 // faults are the keys and transports among it that are not built yet, warnings
-// those of the rest of the file.
-func (c *Config) Select(names []string) (faults, warnings Faults) { return nil, nil }
+// those of the rest of the file and keys without effect.
+func (c *Config) Select(names []string) (faults, warnings Faults) {
+	selected := map[string]bool{}
+	for _, p := range c.Processes {
+		selected[p.Name] = names == nil && p.Enabled || slices.Contains(names, p.Name)
+	}
+	for _, n := range c.notBuilt {
+		if selected[n.process] {
+			faults = append(faults, n.fault)
+		} else {
+			warnings = append(warnings, n.fault)
+		}
+	}
+	faults.sort()
+	warnings.sort()
+	return slices.Compact(faults), slices.Compact(warnings)
+}
 
-// Values lists every effective value in file order.
+// Values lists every effective value: transports, processes, handlers, the rest.
 func (c *Config) Values() []Value { return c.values }
 
-// notBuilt is a key or value that this version knows and can't do yet.
+// notBuilt is a key or value that this version knows and does nothing with yet.
 type notBuilt struct {
 	fault   Fault
 	process string // "" = no process needs it
