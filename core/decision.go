@@ -21,16 +21,23 @@ type Decision struct {
 // nothing else: no clock but now, no broker, no goroutine.
 type Policy struct {
 	Retry             RetryPolicy
-	RetryTypes        []RetryRule // the best match wins, by the registry's precedence
 	MaxCrashes        int
 	MaxDefers         int
 	RetryUnregistered bool
+
+	retryTypes patternTable[RetryPolicy] // see RetryFor
+}
+
+// RetryFor adds a retry policy for the job types that match pattern, with the
+// registry's precedence and its refusal of ties.
+func (p *Policy) RetryFor(pattern string, retry RetryPolicy) error {
+	return p.retryTypes.add(pattern, retry)
 }
 
 // retryFor is the retry policy of a job type.
 func (p *Policy) retryFor(jobType string) RetryPolicy {
-	if i := bestMatch(len(p.RetryTypes), func(i int) string { return p.RetryTypes[i].Pattern }, jobType); i >= 0 {
-		return p.RetryTypes[i].Policy
+	if own, _, ok := p.retryTypes.find(jobType); ok {
+		return own
 	}
 	return p.Retry
 }

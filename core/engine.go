@@ -140,7 +140,7 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg,
 		policy: Policy{
-			Retry: cfg.Retry, RetryTypes: cfg.RetryTypes, MaxCrashes: cfg.MaxCrashes,
+			Retry: cfg.Retry, MaxCrashes: cfg.MaxCrashes,
 			MaxDefers: cfg.MaxDefers, RetryUnregistered: cfg.RetryUnregistered,
 		},
 		gate: cfg.Gate, timeout: cfg.Timeout, grace: cfg.Grace, maxStuck: cfg.MaxStuck,
@@ -148,6 +148,11 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 		aborting: make(chan struct{}), failing: make(chan struct{}), quit: make(chan struct{}),
 		wake:  make(chan struct{}, 1),
 		tasks: map[*task]struct{}{}, lanes: map[string]*lane{}, slots: map[*worker]struct{}{},
+	}
+	for _, rule := range cfg.RetryTypes {
+		if err := e.policy.RetryFor(rule.Pattern, rule.Policy); err != nil {
+			return nil, fmt.Errorf("retry policy: %w", err)
+		}
 	}
 	e.settle.init(e)
 	e.hard, e.hardCancel = context.WithCancelCause(context.Background())
