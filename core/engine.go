@@ -60,7 +60,7 @@ type DeadSink interface {
 // suspects), one worker a slot (handlers), one settler (Settle), one for a
 // DeadSink, one for leases that need renewal. mu guards the fields below it; no
 // call into a driver, listener or handler is made while it is held. Lock order:
-// mu before the queue's; the gate's is never held together with either.
+// mu before the queue's and the gate's.
 type Engine struct {
 	cfg      EngineConfig
 	policy   Policy
@@ -84,6 +84,9 @@ type Engine struct {
 	wake       chan struct{} // cap 1: something changed that the fetcher waits for
 	workers    sync.WaitGroup
 	helpers    sync.WaitGroup
+
+	undecided atomic.Int64  // deliveries without a decision
+	idle      chan struct{} // cap 1: undecided reached 0
 
 	running  atomic.Int64
 	stuck    atomic.Int64
@@ -146,7 +149,7 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 		gate: cfg.Gate, timeout: cfg.Timeout, grace: cfg.Grace, maxStuck: cfg.MaxStuck,
 		queue:    newTaskQueue(),
 		aborting: make(chan struct{}), failing: make(chan struct{}), quit: make(chan struct{}),
-		wake:  make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), idle: make(chan struct{}, 1),
 		tasks: map[*task]struct{}{}, lanes: map[string]*lane{}, slots: map[*worker]struct{}{},
 	}
 	for _, rule := range cfg.RetryTypes {
@@ -177,10 +180,16 @@ func def[T comparable](v *T, d T) {
 // opened.
 func (e *Engine) Run(ctx context.Context) error {
 	source, err := e.open(ctx)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil // stopped before it had begun
+	case err != nil:
 		return err
 	}
+	e.mu.Lock()
 	e.source = source
+	e.flows.init(source, e.caps, e.cfg.Binding.Concurrency+max(e.cfg.Prefetch, 0))
+	e.mu.Unlock()
 	e.gate.join(e)
 	defer e.gate.leave(e)
 
@@ -221,14 +230,13 @@ func (e *Engine) open(ctx context.Context) (Source, error) {
 	return source, nil
 }
 
-// Time limits of a stop, once handlers were cancelled.
+// Time limits of a stop, once handlers had their ShutdownTimeout.
 const (
 	hardGrace    = time.Second            // for handlers to notice their cancellation
-	abortGrace   = 150 * time.Millisecond // the same after Abort
 	settleWait   = 3 * time.Second        // for the last settlements
-	abortWait    = 300 * time.Millisecond // the same after Abort
 	closeTimeout = 3 * time.Second        // for the source to give the rest back
-	abortClose   = 300 * time.Millisecond
+	abortWait    = 150 * time.Millisecond // each of them after Abort
+	downTimeout  = time.Second            // closeTimeout of a source that is not ready: its broker is away
 )
 
 // shutdown stops softly, then hard.
@@ -239,20 +247,15 @@ func (e *Engine) shutdown(stopFetch func()) error {
 	stopFetch()
 	e.interrupt()
 	e.releaseQueued()
-	stopCtx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	stopErr := e.source.Stop(stopCtx)
-	cancel()
-	if stopErr != nil {
-		e.cfg.Logger.Warn("source.stop", "process", e.cfg.Binding.Process, "error", stopErr)
-	}
+	e.stopSource()
 
-	if !e.drained(e.cfg.ShutdownTimeout, e.cfg.ShutdownTimeout) {
+	if !e.waitDecided(e.cfg.ShutdownTimeout, 0) {
 		e.hardCancel(ErrStopping)
-		if !e.drained(hardGrace, abortGrace) {
+		if !e.waitDecided(hardGrace, abortWait) {
 			e.abandonRunning()
-			e.drained(settleWait, abortWait)
 		}
 	}
+	e.waitEmpty()
 	e.queue.close()
 	close(e.quit)
 	e.helpers.Wait()
@@ -261,44 +264,76 @@ func (e *Engine) shutdown(stopFetch func()) error {
 	return e.closeSource()
 }
 
-// drained waits until nothing is on hand: at most limit, or aborted once Abort
-// was called.
-func (e *Engine) drained(limit, aborted time.Duration) bool {
+// waitDecided waits until every job on hand has its decision: at most limit, and
+// at most aborted from Abort on.
+func (e *Engine) waitDecided(limit, aborted time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	empty := e.whenEmpty()
+	aborting := e.aborting
+	for e.undecided.Load() > 0 {
+		select {
+		case <-e.idle:
+		case <-timer.C:
+			return e.undecided.Load() == 0
+		case <-aborting:
+			aborting = nil
+			timer.Reset(min(limit, aborted))
+		}
+	}
+	return true
+}
+
+// waitEmpty waits for the last settlements.
+func (e *Engine) waitEmpty() {
+	timer := time.NewTimer(settleWait)
+	defer timer.Stop()
+	empty, aborting := e.whenEmpty(), e.aborting
+	for {
+		select {
+		case <-empty:
+			return
+		case <-timer.C:
+			return
+		case <-aborting:
+			aborting = nil
+			timer.Reset(abortWait)
+		}
+	}
+}
+
+// stopContext bounds a call into the source at the end.
+func (e *Engine) stopContext() (context.Context, context.CancelFunc) {
+	e.mu.Lock()
+	up := e.health.source.Ready
+	e.mu.Unlock()
+	limit := closeTimeout
+	if !up {
+		limit = downTimeout
+	}
 	select {
-	case <-empty:
-		return true
-	case <-timer.C:
-		return false
 	case <-e.aborting:
+		limit = abortWait
+	default:
 	}
-	if limit == e.cfg.ShutdownTimeout && aborted == limit {
-		return false // handlers are cancelled at once
-	}
-	timer.Reset(aborted)
-	select {
-	case <-empty:
-		return true
-	case <-timer.C:
-		return false
+	return context.WithTimeout(context.Background(), limit)
+}
+
+func (e *Engine) stopSource() {
+	ctx, cancel := e.stopContext()
+	defer cancel()
+	if err := e.source.Stop(ctx); err != nil {
+		e.cfg.Logger.Warn("source.stop", "process", e.cfg.Binding.Process, "error", err)
 	}
 }
 
 // closeSource gives the rest back and says what could not be.
 func (e *Engine) closeSource() error {
-	limit := closeTimeout
-	select {
-	case <-e.aborting:
-		limit = abortClose
-	default:
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := e.stopContext()
 	defer cancel()
 	err := e.source.Close(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.gate.add(-e.onHand) // nothing of this engine is on hand any more
 	switch {
 	case e.failure != nil:
 		return e.failure
@@ -357,12 +392,7 @@ func (e *Engine) interrupt() {
 	e.wakeFetcher()
 }
 
-func (e *Engine) wakeFetcher() {
-	select {
-	case e.wake <- struct{}{}:
-	default: // it is awake already
-	}
-}
+func (e *Engine) wakeFetcher() { signal(e.wake) }
 
 // Running is how many handlers run now.
 func (e *Engine) Running() int { return int(e.running.Load()) }

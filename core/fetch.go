@@ -168,6 +168,7 @@ func (e *Engine) accept(ctx context.Context, ds []*Delivery) {
 
 // admit starts the engine's books on deliveries.
 func (e *Engine) admit(ds []*Delivery) []*task {
+	e.undecided.Add(int64(len(ds)))
 	tasks := make([]*task, len(ds))
 	for i, d := range ds {
 		tasks[i] = &task{d: d, publisher: e.cfg.Publisher, pattern: "other"}

@@ -19,6 +19,15 @@ type flowWaiter struct {
 	empty chan struct{}
 }
 
+func (f *flows) init(source Source, caps Capabilities, window int) {
+	if f.on = caps.Lanes; !f.on {
+		return
+	}
+	f.pauser, _ = source.(LanePauser)
+	f.window = window
+	f.onHand, f.paused = map[Lane]int{}, map[Lane]bool{}
+}
+
 func (f *flows) pausing() bool { return f.pauser != nil }
 
 // add counts one more delivery of a lane and says whether the lane is full now and

@@ -50,6 +50,7 @@ func (e *Engine) decide(t *task, d Decision) {
 		e.dropLost(t)
 	} else {
 		e.settle.add(t)
+		e.decided()
 	}
 	if t.lane != nil && !abandoned {
 		e.reopen(t.lane)
@@ -60,6 +61,14 @@ func (e *Engine) decide(t *task, d Decision) {
 func (e *Engine) dropLost(t *task) {
 	e.emitTask(EventStale, t, nil)
 	e.leave([]*task{t})
+	e.decided()
+}
+
+// decided counts one delivery that waits for no handler any more.
+func (e *Engine) decided() {
+	if e.undecided.Add(-1) == 0 {
+		signal(e.idle)
+	}
 }
 
 // add queues one decision.
@@ -214,7 +223,8 @@ func (s *settler) again(t *task, err error) {
 	delay := backoffAt(settleBackoffFirst, settleBackoffMost, t.tries)
 	time.AfterFunc(delay, func() {
 		if t.isLost() {
-			s.e.dropLost(t)
+			s.e.emitTask(EventStale, t, nil)
+			s.e.leave([]*task{t})
 			return
 		}
 		s.add(t)

@@ -70,6 +70,7 @@ func (e *Engine) charge(ctx context.Context, t *task) bool {
 		pause.wait(ctx)
 	case d == nil: // the charged job comes back on its own
 		e.leave([]*task{t})
+		e.decided()
 	default:
 		t.refund = t.d.Body
 		t.d = d

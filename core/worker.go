@@ -139,9 +139,12 @@ type opaque struct{ error }
 func (w *worker) end(t *task, err error) (alive bool) {
 	e := w.e
 	w.current.Store(nil)
-	if t.limit > 0 {
+	t.timing.Lock()
+	limit := t.limit
+	if limit > 0 {
 		w.timer.Stop()
 	}
+	t.timing.Unlock()
 	if !t.state.CompareAndSwap(taskRunning, taskReturned) {
 		e.stuckReturned(t)
 		return false
@@ -154,24 +157,24 @@ func (w *worker) end(t *task, err error) (alive bool) {
 	if ferr := fault.At(fault.EngineHandled); ferr != nil {
 		err = ferr
 	}
-	e.decide(t, e.judge(t, err, cause))
+	e.decide(t, e.judge(t.job, err, cause, limit))
 	return true
 }
 
 // judge makes a decision of what a handler returned, given why it was cancelled
 // (nil if it was not). A handler that names a result is believed; a plain error
 // after a cancellation only says that it was cancelled.
-func (e *Engine) judge(t *task, err, cause error) Decision {
+func (e *Engine) judge(job *Job, err, cause error, limit time.Duration) Decision {
 	r := ResultOf(err)
 	if cause != nil && (r.Status == StatusRetry) {
 		switch {
 		case errors.Is(cause, ErrStopping):
 			return released()
 		case errors.Is(cause, ErrTimedOut):
-			r = Result{Status: StatusRetry, Err: timeoutError(t.limit)}
+			r = Result{Status: StatusRetry, Err: timeoutError(limit)}
 		}
 	}
-	return e.policy.After(t.job, r)
+	return e.policy.After(job, r)
 }
 
 func timeoutError(limit time.Duration) error { return fmt.Errorf("timed out after %s", limit) }
