@@ -54,14 +54,17 @@ func (f *fields) scan(body []byte) error {
 		ok = end == len(body)
 	}
 	if !ok {
-		return &MalformedError{"not JSON at byte " + strconv.Itoa(end)}
+		return notJSON(end)
 	}
 	return nil
 }
 
+func notJSON(at int) error { return &MalformedError{"not JSON at byte " + strconv.Itoa(at)} }
+
 func (f *fields) scanMembers(body []byte, start int) (end int, ok bool) {
 	o := openObject(body, start)
-	for m, more := o.next(); more; m, more = o.next() {
+	var m member
+	for o.next(&m) {
 		switch string(m.name(body)) {
 		case "v":
 			f.v = m.value
@@ -80,6 +83,9 @@ func (f *fields) scanMembers(body []byte, start int) (end int, ok bool) {
 		case "createdAt":
 			f.createdAt = m.value
 		default:
+			if f.extra == nil {
+				f.extra = make([]member, 0, 4)
+			}
 			f.extra = append(f.extra, m)
 		}
 	}
@@ -103,7 +109,7 @@ func (f *fields) job(body []byte) (*Job, error) {
 	if f.top != '{' {
 		return nil, &MalformedError{"not a JSON object"}
 	}
-	if f.typ.absent() || body[f.typ.start] != '"' || f.typ.end-f.typ.start == len(`""`) {
+	if f.typ.absent() || body[f.typ.start] != '"' || f.typ.len() == len(`""`) {
 		return nil, &MalformedError{"no jobType"}
 	}
 	payload := f.payload.of(body)
@@ -122,7 +128,9 @@ func (f *fields) job(body []byte) (*Job, error) {
 		j.Meta.read()
 	}
 	j.readNumbers(f, body)
-	j.extra = joinExtra(body, f.extra)
+	if len(f.extra) > 0 {
+		j.extra = joinExtra(body, f.extra)
+	}
 	return j, nil
 }
 
@@ -151,34 +159,41 @@ func (j *Job) readNumbers(f *fields, body []byte) {
 	j.CreatedAt = time.Now().Unix()
 }
 
-// joinExtra writes unknown members one after the other, each behind a comma. Of
-// a key that comes twice the last value stands in the first one's place.
+// joinExtra writes unknown members one after the other, each behind a comma.
 func joinExtra(body []byte, extra []member) []byte {
-	if len(extra) == 0 {
-		return nil
-	}
-	values := make(map[string]span, len(extra))
+	extra = lastWins(body, extra)
 	size := 0
 	for i := range extra {
-		m := &extra[i]
-		values[string(m.name(body))] = m.value
-		size += len(",:") + m.key.end - m.key.start + m.value.end - m.value.start
+		size += len(",:") + extra[i].key.len() + extra[i].value.len()
 	}
 	out := make([]byte, 0, size)
 	for i := range extra {
-		m := &extra[i]
-		name := string(m.name(body))
-		value, first := values[name]
-		if !first {
-			continue
-		}
-		delete(values, name)
 		out = append(out, ',')
-		out = append(out, m.key.of(body)...)
+		out = append(out, extra[i].key.of(body)...)
 		out = append(out, ':')
-		out = append(out, value.of(body)...)
+		out = append(out, extra[i].value.of(body)...)
 	}
 	return out
+}
+
+// lastWins keeps, of members with the same key, the first one's place and the
+// last one's value. It reuses the slice.
+func lastWins(body []byte, all []member) []member {
+	if len(all) < 2 {
+		return all
+	}
+	places := make(map[string]int, len(all))
+	kept := all[:0]
+	for i := range all {
+		m := &all[i]
+		if at, twice := places[string(m.name(body))]; twice {
+			kept[at].value = m.value
+			continue
+		}
+		places[string(m.name(body))] = len(kept)
+		kept = append(kept, *m)
+	}
+	return kept
 }
 
 // Append writes the envelope in wire order after dst and returns the longer

@@ -127,7 +127,8 @@ func (m *Meta) members() []member {
 	}
 	var all []member
 	o := openObject(m.raw, 0)
-	for e, more := o.next(); more; e, more = o.next() {
+	var e member
+	for o.next(&e) {
 		all = append(all, e)
 	}
 	return all

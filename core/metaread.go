@@ -28,7 +28,8 @@ func (m *Meta) read() {
 	m.known = metaKnown{}
 	k := &m.known
 	o := openObject(m.raw, 0)
-	for e, more := o.next(); more; e, more = o.next() {
+	var e member
+	for o.next(&e) {
 		value := e.value.of(m.raw)
 		switch string(e.name(m.raw)) {
 		case "priority":
@@ -88,7 +89,8 @@ func readBackoff(value []byte) *Backoff {
 	var b Backoff
 	hasDelay := false
 	o := openObject(value, 0)
-	for e, more := o.next(); more; e, more = o.next() {
+	var e member
+	for o.next(&e) {
 		v := e.value.of(value)
 		switch string(e.name(value)) {
 		case "type":

@@ -9,6 +9,9 @@ import (
 // numeric strings are truncated, a string counts up to its first foreign
 // character, bools are 0 and 1. null, lists and objects are missing.
 func toInt(value []byte) (n int64, present bool) {
+	if n, plain := plainInt(value); plain {
+		return n, true
+	}
 	switch value[0] {
 	case 'n', '[', '{':
 		return 0, false
@@ -20,6 +23,20 @@ func toInt(value []byte) (n int64, present bool) {
 		return leadingInt(unquote(value)), true
 	}
 	return leadingInt(string(value)), true
+}
+
+// plainInt reads what nearly every envelope has: a few digits.
+func plainInt(value []byte) (n int64, plain bool) {
+	if len(value) > 18 { // more might not fit
+		return 0, false
+	}
+	for _, c := range value {
+		if !isDigit(c) {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, true
 }
 
 // leadingInt reads the number at the start of text: blanks, a sign, digits, a

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"encoding/json"
 	"unicode/utf8"
 )
@@ -19,6 +20,7 @@ type object struct {
 type span struct{ start, end int }
 
 func (s span) of(b []byte) []byte { return b[s.start:s.end:s.end] }
+func (s span) len() int           { return s.end - s.start }
 func (s span) absent() bool       { return s.end == 0 }
 
 // member is one key and its value. key has its quotes.
@@ -30,39 +32,39 @@ type member struct {
 // openObject begins at the brace b[at].
 func openObject(b []byte, at int) object { return object{b: b, pos: at + 1} }
 
-// next reads the next member; more is false at the end and at a fault.
-func (o *object) next() (m member, more bool) {
+// next reads the next member into m; it returns false at the end and at a fault.
+func (o *object) next(m *member) bool {
 	b, i := o.b, skipSpace(o.b, o.pos)
 	o.pos = i
 	if i < len(b) && b[i] == '}' {
 		o.pos, o.ok = i+1, true
-		return m, false
+		return false
 	}
 	if o.begun {
 		if i == len(b) || b[i] != ',' {
-			return m, false
+			return false
 		}
 		i = skipSpace(b, i+1)
 	}
 	o.begun = true
 	if o.pos = i; i == len(b) || b[i] != '"' {
-		return m, false
+		return false
 	}
 	var ok bool
 	m.key.start = i
 	if i, m.escaped, ok = scanString(b, i); !ok {
 		o.pos = i
-		return m, false
+		return false
 	}
 	m.key.end = i
 	i = skipSpace(b, i)
 	if o.pos = i; i == len(b) || b[i] != ':' {
-		return m, false
+		return false
 	}
 	m.value.start = skipSpace(b, i+1)
 	o.pos, ok = scanValue(b, m.value.start)
 	m.value.end = o.pos
-	return m, ok
+	return ok
 }
 
 // name returns the key's text: a piece of b unless it has escapes.
@@ -77,14 +79,12 @@ func (m *member) name(b []byte) []byte {
 // surrogate becomes U+FFFD.
 func unquote(quoted []byte) string {
 	inner := quoted[1 : len(quoted)-1]
-	for _, c := range inner {
-		if c == '\\' {
-			var text string
-			if err := json.Unmarshal(quoted, &text); err != nil {
-				return "" // cannot be: the string was scanned
-			}
-			return text
+	if bytes.IndexByte(inner, '\\') >= 0 {
+		var text string
+		if err := json.Unmarshal(quoted, &text); err != nil {
+			return "" // cannot be: the string was scanned
 		}
+		return text
 	}
 	return string(inner)
 }

@@ -1,5 +1,10 @@
 package core
 
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
 // This file is the JSON reader under Decode: it finds where values begin and
 // end and never builds them, so that bytes pass through as they came. All
 // functions take the whole text and an index into it and return the index after
@@ -16,20 +21,43 @@ func skipSpace(b []byte, i int) int {
 
 // scanString reads the string whose opening quote is b[i].
 func scanString(b []byte, i int) (end int, escaped, ok bool) {
-	for i++; i < len(b); i++ {
-		switch c := b[i]; {
-		case c == '"':
-			return i + 1, escaped, true
-		case c == '\\':
-			escaped = true
-			if i, ok = scanEscape(b, i+1); !ok {
-				return i, escaped, false
-			}
-		case c < ' ':
+	i++
+	for {
+		if i = skipPlain(b, i); i == len(b) {
 			return i, escaped, false
 		}
+		if b[i] == '"' {
+			return i + 1, escaped, true
+		}
+		if b[i] != '\\' { // a control character
+			return i, escaped, false
+		}
+		escaped = true
+		if i, ok = scanEscape(b, i+1); !ok {
+			return i, escaped, false
+		}
+		i++
 	}
-	return i, escaped, false
+}
+
+// skipPlain returns the index of the first quote, backslash or control character
+// at or after i. It looks at eight bytes at a time: most of an envelope is text.
+func skipPlain(b []byte, i int) int {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := x^each*'"', x^each*'\\'
+		// In each of these a byte's high bit is set where it is the one looked
+		// for. A borrow may also set higher ones, but never a lower one.
+		found := (quote-each)&^quote | (slash-each)&^slash | (x-each*' ')&^x
+		if found &= high; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(b) && b[i] >= ' ' && b[i] != '"' && b[i] != '\\' {
+		i++
+	}
+	return i
 }
 
 // scanEscape reads what follows a backslash and returns the index of its last
