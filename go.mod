@@ -7,6 +7,7 @@ require (
 	github.com/jedib0t/go-pretty/v6 v6.9.2
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/spf13/cobra v1.10.2
+	go.uber.org/goleak v1.3.0
 	golang.org/x/term v0.48.0
 )
 

@@ -2,6 +2,9 @@ package processes
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/goconsumer/consumer/core"
@@ -15,22 +18,49 @@ const (
 	ExitConfig      = 78 // configuration or topology
 )
 
-// ProcessError says why a process is not running any more.
+// StopError is why Manager.Run did not end well.
+type StopError struct {
+	Code      int // the exit code that it stands for
+	Processes []*ProcessError
+}
+
+// Error is one sentence for each process.
+func (e *StopError) Error() string {
+	sentences := make([]string, len(e.Processes))
+	for i, p := range e.Processes {
+		sentences[i] = p.Error()
+	}
+	return strings.Join(sentences, "; ")
+}
+
+func (e *StopError) Unwrap() []error {
+	errs := make([]error, len(e.Processes))
+	for i, p := range e.Processes {
+		errs[i] = p
+	}
+	return errs
+}
+
+// ProcessError says why a process is not running any more, or what its stop left
+// behind. Passwords in it are masked.
 type ProcessError struct {
 	Process string
 	Err     error
 }
 
-func (e *ProcessError) Error() string { return "process " + e.Process + ": " + e.Err.Error() }
+func (e *ProcessError) Error() string { return "process " + e.Process + ": " + MaskURL(e.Err.Error()) }
 func (e *ProcessError) Unwrap() error { return e.Err }
 
-// CrashLoopError: the process's engine ended by itself too often.
+// CrashLoopError: a replica ended by itself too often in a row.
 type CrashLoopError struct {
 	Crashes int
 	Err     error // the last one
 }
 
-func (e *CrashLoopError) Error() string { return "stopped after crashing again and again: " + e.Err.Error() }
+func (e *CrashLoopError) Error() string {
+	return fmt.Sprintf("stopped after %d crashes in a row: %v", e.Crashes, e.Err)
+}
+
 func (e *CrashLoopError) Unwrap() error { return e.Err }
 
 // GiveUpError: a process was not ready for as long as Options.GiveUpAfter.
@@ -39,22 +69,48 @@ type GiveUpError struct {
 	Reason string
 }
 
-func (e *GiveUpError) Error() string {
-	return "gave up after " + e.After.String() + ": " + e.Reason
-}
+func (e *GiveUpError) Error() string { return fmt.Sprintf("gave up after %v: %s", e.After, e.Reason) }
 
-// ExitCode is the exit code that Manager.Run's error stands for: 0 after a stop
-// in which every job finished or was released, 69 when it gave up, 78 when
-// nothing is left running because of configuration or topology, else 1.
+// ExitCode is the exit code that an error of New or Manager.Run stands for.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK
 	}
-	if _, ok := errors.AsType[*GiveUpError](err); ok {
-		return ExitUnreachable
+	if stop, ok := errors.AsType[*StopError](err); ok {
+		return stop.Code
 	}
 	if _, ok := errors.AsType[*core.SetupError](err); ok {
 		return ExitConfig
 	}
 	return ExitFailed
+}
+
+// verdict sums the processes up. asked says that somebody wanted the stop; else
+// nothing was left running.
+func (m *Manager) verdict(asked bool) error {
+	var ended []*ProcessError
+	gaveUp, onlySetup := false, true
+	for _, p := range m.processes {
+		_, give := errors.AsType[*GiveUpError](p.err)
+		_, setup := errors.AsType[*core.SetupError](p.err)
+		gaveUp = gaveUp || give
+		onlySetup = onlySetup && setup
+		// After a stop that was asked for, a setup fault is old news: it was
+		// logged, its process held nothing and the others did their work.
+		if p.err != nil && !(asked && setup) {
+			ended = append(ended, &ProcessError{p.spec.Name, p.err})
+		}
+		if len(p.unsettled) > 0 {
+			ended = append(ended, &ProcessError{p.spec.Name, &core.UnsettledError{IDs: slices.Clone(p.unsettled)}})
+		}
+	}
+	switch {
+	case len(ended) == 0:
+		return nil
+	case gaveUp:
+		return &StopError{ExitUnreachable, ended}
+	case !asked && onlySetup:
+		return &StopError{ExitConfig, ended}
+	}
+	return &StopError{ExitFailed, ended}
 }

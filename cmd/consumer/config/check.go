@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/goconsumer/consumer/internal/nearest"
 	"context"
 	"fmt"
 	"slices"
@@ -68,7 +69,7 @@ func (l *loader) checkTransport(from layers, path ...string) (endpoint processes
 		return processes.Endpoint{}, false // reported there
 	}
 	hint := "; name it under transports:"
-	if best, near := nearest(name, names); near {
+	if best, near := nearest.Of(name, names); near {
 		hint = fmt.Sprintf("; did you mean %q?", best)
 	}
 	l.fault(v.line, v.column, "%s names an unknown transport %q%s", strings.Join(path, "."), name, hint)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/goconsumer/consumer/internal/nearest"
 	"errors"
 	"fmt"
 	"net/url"
@@ -96,7 +97,7 @@ func unknownScheme(word string, all []scheme) error {
 	if !namePattern.MatchString(strings.ReplaceAll(word, "+", "-")) || len(word) > 20 {
 		return fmt.Errorf("has an unknown scheme; known are %s", strings.Join(known, ", "))
 	}
-	if best, ok := nearest(word, known); ok {
+	if best, ok := nearest.Of(word, known); ok {
 		return fmt.Errorf("has the unknown scheme %q; did you mean %q?", word, best)
 	}
 	return fmt.Errorf("has the unknown scheme %q; known are %s", word, strings.Join(known, ", "))

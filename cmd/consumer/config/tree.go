@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/goconsumer/consumer/internal/nearest"
 	"errors"
 	"fmt"
 	"strings"
@@ -203,7 +204,7 @@ func (r *reader) fieldFor(f field, key string, line, column int, path string) (f
 	if path != "" {
 		where = " in " + path
 	}
-	switch best, ok := nearest(key, known); {
+	switch best, ok := nearest.Of(key, known); {
 	case ok:
 		r.fault(line, column, "unknown key %q%s; did you mean %q?", key, where, best)
 	case len(known) == 0:
