@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -199,6 +200,8 @@ func lastWins(body []byte, all []member) []member {
 // Append writes the envelope in wire order after dst and returns the longer
 // slice. An empty ID and MaxAttempts 0 are left out.
 func (j *Job) Append(dst []byte) []byte {
+	const frame = len(`{"v":,"jobId":"","jobType":"","payload":{},"meta":{},"attempt":,"maxAttempts":,"createdAt":}`) + 32 // digits
+	dst = slices.Grow(dst, frame+len(j.ID)+len(j.Type)+len(j.Payload)+len(j.Meta.raw)+len(j.extra))
 	dst = append(dst, `{"v":`...)
 	dst = strconv.AppendInt(dst, j.V, 10)
 	if j.ID != "" {

@@ -13,6 +13,9 @@ var (
 	// ErrTooManyStuck: max_stuck handlers ignored their cancellation. Goroutines
 	// cannot be killed, so the program should be restarted.
 	ErrTooManyStuck = errors.New("too many handlers ignore their cancellation (max_stuck): restart the program and make handlers return when their context ends")
+	// ErrNotSent: another job of the same batch cannot be published, so nothing
+	// of the batch was sent.
+	ErrNotSent = errors.New("not sent: another job of the batch is invalid")
 	// ErrClosed: the publisher, source or driver was closed.
 	ErrClosed = errors.New("closed")
 )

@@ -41,10 +41,6 @@ type Outgoing struct {
 	Delay time.Duration // 0 or less = now
 }
 
-// ErrNotSent: another job of the same batch cannot be published, so nothing of
-// it was sent.
-var ErrNotSent = errors.New("not sent: another job of the batch is invalid")
-
 // Publish stores one job now and waits for the broker's confirmation. What the
 // job lacks is filled in, in the job itself, so that the caller knows its id: ID,
 // and for a job that was made by hand (Attempt 0) V, Attempt and CreatedAt.

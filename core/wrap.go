@@ -47,7 +47,7 @@ func NewJob(jobType string, payload any) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("marshal payload of %q: %w", jobType, err)
 	}
-	if string(raw) == "null" {
+	if len(raw) == 0 || string(raw) == "null" {
 		raw = []byte("{}")
 	}
 	j := &Job{V: 1, ID: NewID(), Type: jobType, Payload: raw, Attempt: 1, CreatedAt: time.Now().Unix()}
