@@ -200,6 +200,7 @@ type Status struct {
 // Support says how a driver provides a power.
 type Support uint8
 
+// How much a driver gives, from nothing up.
 const (
 	SupportNone     Support = iota // asking for it is an error at start
 	SupportWeaker                  // needs the matching word in accept

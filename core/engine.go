@@ -123,8 +123,9 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	if cfg.Binding.Logger == nil {
 		cfg.Binding.Logger = cfg.Logger
 	}
-	if cfg.Retry == (RetryPolicy{}) {
-		cfg.Retry = DefaultRetryPolicy()
+	cfg.Retry = cfg.Retry.WithDefaults()
+	if err := cfg.Retry.Validate(); err != nil {
+		return nil, fmt.Errorf("retry policy: %w", err)
 	}
 	if cfg.Gate == nil {
 		cfg.Gate = NewGate()
@@ -153,8 +154,9 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 		tasks: map[*task]struct{}{}, lanes: map[string]*lane{}, slots: map[*worker]struct{}{},
 	}
 	for _, rule := range cfg.RetryTypes {
-		if err := e.policy.RetryFor(rule.Pattern, rule.Policy); err != nil {
-			return nil, fmt.Errorf("retry policy: %w", err)
+		retry := rule.Policy.WithDefaults()
+		if err := errors.Join(retry.Validate(), e.policy.RetryFor(rule.Pattern, retry)); err != nil {
+			return nil, fmt.Errorf("retry policy of %q: %w", rule.Pattern, err)
 		}
 	}
 	e.settle.init(e)

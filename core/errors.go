@@ -3,20 +3,20 @@ package core
 import "errors"
 
 var (
-	// ErrStale: the delivery is no longer ours; its result is dropped.
+	// ErrStale says that the delivery is no longer ours; its result is dropped.
 	ErrStale = errors.New("delivery is no longer ours")
-	// ErrDeadLettersFull: the dead-letter place is at its cap and on_full is
+	// ErrDeadLettersFull says that the dead-letter place is at its cap and on_full is
 	// stop; the job stays with the broker.
 	ErrDeadLettersFull = errors.New("dead-letter list is full (max_len): replay or purge entries, or raise dead_letter.max_len")
-	// ErrTooLarge: the broker refuses a message of this size for good.
+	// ErrTooLarge says that the broker refuses a message of this size for good.
 	ErrTooLarge = errors.New("message is too large for the broker")
-	// ErrTooManyStuck: max_stuck handlers ignored their cancellation. Goroutines
+	// ErrTooManyStuck says that max_stuck handlers ignored their cancellation. Goroutines
 	// cannot be killed, so the program should be restarted.
 	ErrTooManyStuck = errors.New("too many handlers ignore their cancellation (max_stuck): restart the program and make handlers return when their context ends")
-	// ErrNotSent: another job of the same batch cannot be published, so nothing
+	// ErrNotSent says that another job of the same batch cannot be published, so nothing
 	// of the batch was sent.
 	ErrNotSent = errors.New("not sent: another job of the batch is invalid")
-	// ErrClosed: the publisher, source or driver was closed.
+	// ErrClosed says that the publisher, source or driver was closed.
 	ErrClosed = errors.New("closed")
 )
 

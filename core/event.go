@@ -5,6 +5,7 @@ import "time"
 // EventKind names a fact. Logs, metrics, tracking and tests are listeners.
 type EventKind uint8
 
+// The facts, and which fields of Event they fill.
 const (
 	EventStarted         EventKind = iota + 1 // a handler is about to run: Job, Wait
 	EventFinished                             // a decision is durable: Job (nil when malformed), Outcome, Cost, …

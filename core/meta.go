@@ -17,16 +17,32 @@ type Meta struct {
 	known metaKnown
 }
 
+// Priority is meta.priority's nearest level; set is false when there is none, and
+// p normal.
 func (m *Meta) Priority() (p Priority, set bool) { return m.known.priority, m.known.hasPriority }
-func (m *Meta) Timeout() time.Duration           { return m.known.timeout } // meta.timeoutMs; 0 = the process's
+
+// Timeout is meta.timeoutMs; 0 = the process's.
+func (m *Meta) Timeout() time.Duration { return m.known.timeout }
+
+// Deadline is meta.deadline (unix ms); past it the job must not run any more.
 func (m *Meta) Deadline() (t time.Time, set bool) {
 	return time.UnixMilli(m.known.deadline), m.known.deadline != 0
 }
-func (m *Meta) Backoff() *Backoff    { return m.known.backoff } // nil = the policy's
+
+// Backoff is the job's own delays; nil = the policy's.
+func (m *Meta) Backoff() *Backoff { return m.known.backoff }
+
+// PartitionKey is the order key; "" = none.
 func (m *Meta) PartitionKey() string { return m.known.partitionKey }
-func (m *Meta) Crashes() int         { return m.known.crashes }
-func (m *Meta) Deferred() int        { return m.known.deferred }
-func (m *Meta) Replayed() int        { return m.known.replayed }
+
+// Crashes is how often the job is charged with its worker's end.
+func (m *Meta) Crashes() int { return m.known.crashes }
+
+// Deferred is how often the job was deferred.
+func (m *Meta) Deferred() int { return m.known.deferred }
+
+// Replayed is how often the job came back from the dead letters.
+func (m *Meta) Replayed() int { return m.known.replayed }
 
 // JSON returns the object's bytes, never empty. They must not be changed.
 func (m *Meta) JSON() []byte {

@@ -75,6 +75,7 @@ func nearestPriority(number float64) Priority {
 // PriorityMode says whether a process reads meta.priority.
 type PriorityMode string
 
+// The modes; with none, meta.priority is ignored and counted.
 const (
 	PriorityNone   PriorityMode = "none"
 	PriorityLevels PriorityMode = "levels"
@@ -83,6 +84,7 @@ const (
 // Ordering says which jobs must not overtake each other.
 type Ordering string
 
+// No order at all, within one Delivery.Key, within one lane, within the queue.
 const (
 	OrderingNone      Ordering = "none"
 	OrderingKey       Ordering = "key"

@@ -16,6 +16,7 @@ type Registry struct {
 	middleware []Middleware
 }
 
+// NewRegistry returns an empty registry.
 func NewRegistry() *Registry { return &Registry{} }
 
 // Handle registers a raw handler for a type or a pattern (* is any run of

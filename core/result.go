@@ -8,6 +8,7 @@ import (
 // ResultStatus is what a handler says about one run of a job.
 type ResultStatus uint8
 
+// What a handler can say.
 const (
 	StatusSuccess ResultStatus = iota
 	StatusRetry
@@ -86,6 +87,7 @@ func ResultOf(err error) Result {
 // Outcome is how a run ended for the job.
 type Outcome string
 
+// The outcomes, in the words of logs and metrics.
 const (
 	OutcomeSuccess   Outcome = "success"
 	OutcomeRequeued  Outcome = "requeued"

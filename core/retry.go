@@ -10,6 +10,7 @@ import (
 // RetryType is the shape of a backoff.
 type RetryType string
 
+// The shapes; the formulas are RetryPolicy.Delay's.
 const (
 	RetryExponential RetryType = "exponential"
 	RetryFixed       RetryType = "fixed"
@@ -58,40 +59,31 @@ func (p RetryPolicy) WithDefaults() RetryPolicy {
 	return p
 }
 
-// FieldError is a fault in one field of a configured value. Field has the name
-// that the configuration file uses.
-type FieldError struct {
-	Field   string
-	Problem string
-}
-
-func (e *FieldError) Error() string { return e.Field + " " + e.Problem }
-
-// Validate returns every fault as a *FieldError, joined, and nil for a policy
-// that can be used. Call WithDefaults first where zero fields are meant to be
-// filled.
+// Validate returns every fault of the policy, joined, each a sentence that begins
+// with the field's name in a configuration file. Call WithDefaults first where
+// zero fields are meant to be filled.
 func (p RetryPolicy) Validate() error {
 	var faults []error
-	fault := func(field, format string, args ...any) {
-		faults = append(faults, &FieldError{field, fmt.Sprintf(format, args...)})
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf(format, args...))
 	}
 	if !p.Type.valid() {
-		fault("type", "must be exponential, fixed or linear, not %q", p.Type)
+		fault("type must be exponential, fixed or linear, not %q", p.Type)
 	}
 	if p.MaxAttempts < 1 {
-		fault("max_attempts", "must be at least 1, not %d", p.MaxAttempts)
+		fault("max_attempts must be at least 1, not %d", p.MaxAttempts)
 	}
 	if p.BaseDelay < 0 {
-		fault("base_delay", "must not be negative (0s tries again at once), not %v", p.BaseDelay)
+		fault("base_delay must not be negative (0s tries again at once), not %v", p.BaseDelay)
 	}
 	if !(p.Multiplier >= 1) || math.IsInf(p.Multiplier, 0) {
-		fault("multiplier", "must be a number from 1, not %v", p.Multiplier)
+		fault("multiplier must be a number from 1, not %v", p.Multiplier)
 	}
 	if p.MaxDelay <= 0 {
-		fault("max_delay", "must be above 0 (for no delay set base_delay to 0s), not %v", p.MaxDelay)
+		fault("max_delay must be above 0 (for no delay set base_delay to 0s), not %v", p.MaxDelay)
 	}
 	if !(p.Jitter >= 0) || math.IsInf(p.Jitter, 0) {
-		fault("jitter", "must be a number from 0 (0.2 adds up to a fifth), not %v", p.Jitter)
+		fault("jitter must be a number from 0 (0.2 adds up to a fifth), not %v", p.Jitter)
 	}
 	return errors.Join(faults...)
 }
@@ -105,9 +97,11 @@ func (p RetryPolicy) Attempts(j *Job) int {
 	return limit
 }
 
-// Delay is the wait before attempt n+1 (n from 1) of a job with the given own
-// backoff (nil = none). random in [0,1) places it in the jitter range. It
-// saturates: 0 ≤ delay ≤ MaxDelay·(1+Jitter), for any n and any policy.
+// Delay is the wait before attempt n+1 (n from 1): BaseDelay·Multiplierⁿ⁻¹ when
+// exponential, BaseDelay·n when linear, BaseDelay when fixed, at most MaxDelay,
+// and then up to Jitter of that more, where random in [0,1) says how much. A job's
+// own backoff (nil = none) takes the place of type and base; its exponential
+// doubles. It saturates: 0 ≤ delay ≤ MaxDelay·(1+Jitter), for any n and any policy.
 func (p RetryPolicy) Delay(n int, own *Backoff, random float64) time.Duration {
 	shape, base, multiplier := p.Type, p.BaseDelay, p.Multiplier
 	if own != nil {
