@@ -1,13 +1,13 @@
 package config
 
 import (
-	"github.com/goconsumer/consumer/internal/nearest"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/goconsumer/consumer/core"
+	"github.com/goconsumer/consumer/internal/nearest"
 	"github.com/goconsumer/consumer/processes"
 )
 

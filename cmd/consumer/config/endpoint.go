@@ -1,12 +1,13 @@
 package config
 
 import (
-	"github.com/goconsumer/consumer/internal/nearest"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/goconsumer/consumer/internal/nearest"
 )
 
 // scheme is what a transport's URL may begin with.

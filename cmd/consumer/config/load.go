@@ -10,6 +10,7 @@ import (
 
 	"github.com/goconsumer/consumer/core"
 	"github.com/goconsumer/consumer/processes"
+	"github.com/goconsumer/consumer/processes/builtin"
 )
 
 // loader builds a Config from a file's entries.
@@ -114,6 +115,9 @@ func (l *loader) loadProcesses() {
 		from := layers{section.at(name), l.environment, l.root.at("defaults")}
 		p := &Process{Spec: processes.Spec{Name: name}}
 		p.fill(from)
+		if l.runsCommands() {
+			p.Grace = builtin.KillAfter + 500*time.Millisecond
+		}
 		l.checkProcess(p, from)
 		l.config.Processes = append(l.config.Processes, p)
 	}
@@ -128,6 +132,10 @@ func take[T any](l layers, path ...string) T {
 		}
 	}
 	return none
+}
+
+func (l *loader) runsCommands() bool {
+	return slices.ContainsFunc(l.config.Handlers, func(h Handler) bool { return h.Exec != nil })
 }
 
 // fieldAt finds the field of a path that exists.

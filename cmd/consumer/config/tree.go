@@ -1,7 +1,6 @@
 package config
 
 import (
-	"github.com/goconsumer/consumer/internal/nearest"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +8,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/goconsumer/consumer/internal/nearest"
 )
 
 // entry is one value that was written and passed its field: in the file, or in
