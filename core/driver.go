@@ -130,6 +130,10 @@ type Delivery struct {
 	Found Count
 	// Attempt is 0 where the envelope carries it, else the broker's own count.
 	Attempt int
+	// Charged: Body is what Isolate stored as charged, for the run that this
+	// delivery is, and comes as a delivery of its own. It stays set when the
+	// message comes again; Found then says so.
+	Charged bool
 	// Lost is closed when ownership is gone; deliveries of one lease or lane
 	// share it. nil = ownership cannot be lost while the source is open.
 	Lost <-chan struct{}
@@ -172,9 +176,11 @@ const (
 type Settlement struct {
 	D       *Delivery
 	Verdict Verdict
-	Next    []byte        // Retry, Defer, Release: the next envelope; unused by drivers that retry in place
-	Delay   time.Duration // Retry, Defer: never cut short
-	Dead    *DeadRecord   // Dead only
+	// Next is the next envelope. Drivers that retry in place get one only where
+	// the body must be replaced: after Isolate.
+	Next  []byte
+	Delay time.Duration // Retry, Defer: never cut short
+	Dead  *DeadRecord   // Dead only
 }
 
 // Notices is what a source tells its engine unasked. All methods may be called
@@ -237,8 +243,8 @@ type Isolator interface {
 	// Isolate stores charged (the same job with one more crash) in d's place,
 	// so that if this OS process vanishes, charged is what is found. It returns
 	// the delivery to run and settle from now on. (nil, nil) means that the
-	// charged job comes back as a delivery of its own. ErrStale as in Settle; on
-	// any other error nothing changed.
+	// charged job comes back as a delivery of its own, with Charged set and Found
+	// 0. ErrStale as in Settle; on any other error nothing changed.
 	Isolate(ctx context.Context, d *Delivery, charged []byte) (*Delivery, error)
 }
 

@@ -209,6 +209,10 @@ func (e *Engine) prepare(t *task) bool {
 		return false
 	}
 	t.job = job
+	if d.Charged && d.Found.N == 0 {
+		uncharge(t)
+		job = t.job
+	}
 	if e.cfg.Binding.Priority == PriorityNone {
 		if p, set := job.Meta.Priority(); set && p != PriorityNormal {
 			e.emitTask(EventPriorityIgnored, t, nil)

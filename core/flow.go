@@ -85,6 +85,9 @@ type notices struct{ e *Engine }
 func (n notices) State(s Status) {
 	n.e.mu.Lock()
 	n.e.health.source = s
+	if s.Ready { // the Receive under way may go on waiting on an empty queue
+		n.e.health.receiving = nil
+	}
 	n.e.mu.Unlock()
 	n.e.refreshStatus()
 }

@@ -50,7 +50,8 @@ func (e *Engine) reopen(l *lane) {
 	if len(l.waiting) == 0 {
 		delete(e.lanes, l.key)
 	} else {
-		next, l.waiting = l.waiting[0], slices.Delete(l.waiting, 0, 1)
+		next = l.waiting[0] // before Delete moves the others down
+		l.waiting = slices.Delete(l.waiting, 0, 1)
 	}
 	e.mu.Unlock()
 	if next != nil {

@@ -167,11 +167,13 @@ func (s *settler) settlement(t *task) Settlement {
 	out := Settlement{D: t.d, Verdict: d.Verdict, Delay: d.Delay}
 	switch d.Verdict {
 	case VerdictRetry, VerdictDefer:
-		if !s.e.caps.InPlace {
+		if !s.e.caps.InPlace || t.refund != nil {
 			out.Next = d.Next.Append(make([]byte, 0, len(t.d.Body)+64))
 		}
 	case VerdictRelease:
-		out.Next = t.refund
+		if !t.d.Charged { // else it is still charged for the run that is to come
+			out.Next = t.refund
+		}
 	case VerdictDead:
 		if t.deadStored {
 			out.Verdict = VerdictDone

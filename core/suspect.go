@@ -15,7 +15,7 @@ const suspectAfter = 2
 // isSuspect says whether a job must run alone: it was found unsettled twice, or it
 // was charged before.
 func (e *Engine) isSuspect(t *task) bool {
-	return t.d.Found.N >= suspectAfter || t.job.Meta.Crashes() > 0
+	return t.refund != nil || t.d.Found.N >= suspectAfter || t.job.Meta.Crashes() > 0
 }
 
 // runAlone runs a suspect while nothing else is on hand in this OS process. The
@@ -49,7 +49,7 @@ func (e *Engine) runAlone(ctx context.Context, t *task) {
 // decided or gone.
 func (e *Engine) charge(ctx context.Context, t *task) bool {
 	isolator, ok := e.source.(Isolator)
-	if !ok {
+	if !ok || t.refund != nil {
 		return true
 	}
 	charged := *t.job
@@ -77,4 +77,16 @@ func (e *Engine) charge(ctx context.Context, t *task) bool {
 		return true
 	}
 	return false
+}
+
+// uncharge takes the charge for this very run off a job that came with it.
+func uncharge(t *task) {
+	plain := *t.job
+	if crashes := plain.Meta.Crashes() - 1; crashes > 0 {
+		plain.Meta.setCount("crashes", crashes)
+	} else {
+		plain.Meta.Delete("crashes")
+	}
+	t.job = &plain
+	t.refund = plain.Append(nil)
 }
