@@ -40,3 +40,15 @@ func BenchmarkAppend(b *testing.B) {
 		b.Fatalf("got %s", buf)
 	}
 }
+
+func TestDecodeAllocatesThreeTimesAndAppendNever(t *testing.T) {
+	body, buf := []byte(canonical), make([]byte, 0, 1024)
+	job, err := Decode(body)
+	must(t, err)
+	if n := testing.AllocsPerRun(100, func() { job, err = Decode(body) }); n > 3 || err != nil {
+		t.Errorf("decode allocates %v times, %v", n, err)
+	}
+	if n := testing.AllocsPerRun(100, func() { buf = job.Append(buf[:0]) }); n > 0 {
+		t.Errorf("append allocates %v times", n)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -130,5 +131,45 @@ func checkWrap(t *testing.T, body []byte, decoded *Job) {
 		}
 	case (err == nil) != (decoded != nil):
 		t.Fatalf("%q: not wrapped, %v, but Decode gives %v", body, err, decoded)
+	}
+}
+
+// FuzzMeta holds edits of meta against encoding/json.
+func FuzzMeta(f *testing.F) {
+	f.Add(`{"a":1,"b":[ ],"a":2}`, "a", `"x"`)
+	f.Add(`{ "\u0061" : 1 , "crashes":3}`, "crashes", `4`)
+	f.Add(`{}`, "ä\n", `{}`)
+	f.Fuzz(func(t *testing.T, object, key, value string) {
+		job, err := Decode([]byte(`{"jobType":"t","meta":` + object + `}`))
+		var before map[string]json.RawMessage
+		if err != nil || json.Unmarshal(job.Meta.JSON(), &before) != nil || !utf8.ValidString(key) {
+			return
+		}
+		if err := job.Meta.Set(key, json.RawMessage(value)); (err == nil) != (json.Valid([]byte(value)) && utf8.ValidString(value)) {
+			t.Fatalf("set %q to %q: %v", key, value, err)
+		} else if err != nil {
+			return
+		}
+		before[key] = json.RawMessage(strings.Trim(value, " \t\r\n"))
+		checkMeta(t, &job.Meta, before)
+		job.Meta.Delete(key)
+		delete(before, key)
+		checkMeta(t, &job.Meta, before)
+	})
+}
+
+func checkMeta(t *testing.T, m *Meta, want map[string]json.RawMessage) {
+	t.Helper()
+	var got map[string]json.RawMessage
+	if err := json.Unmarshal(m.JSON(), &got); err != nil {
+		t.Fatalf("%s: %v", m.JSON(), err)
+	}
+	if !maps.EqualFunc(got, want, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
+		t.Fatalf("got %s, want %s", m.JSON(), want)
+	}
+	for key, value := range want {
+		if !bytes.Equal(m.Get(key), value) {
+			t.Fatalf("%q is %s, want %s", key, m.Get(key), value)
+		}
 	}
 }

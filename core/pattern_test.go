@@ -1,6 +1,7 @@
 package core
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -58,6 +59,48 @@ func TestPatternsMeetWhenSomeTypeMatchesBoth(t *testing.T) {
 			t.Errorf("patternsMeet(%q, %q) is not %v both ways", c.a, c.b, c.want)
 		}
 	}
+}
+
+func TestPatternsAgreeWithRegularExpressions(t *testing.T) {
+	t.Parallel()
+	patterns, types := words("ab*", 4), words("ab", 8)
+	matches := make([][]bool, len(patterns))
+	for i, pattern := range patterns {
+		expression := regexp.MustCompile("^" + strings.ReplaceAll(pattern, "*", ".*") + "$")
+		matches[i] = make([]bool, len(types))
+		for k, jobType := range types {
+			matches[i][k] = MatchType(pattern, jobType)
+			if want := expression.MatchString(jobType); matches[i][k] != want {
+				t.Fatalf("MatchType(%q, %q) is not %v", pattern, jobType, want)
+			}
+		}
+	}
+	for i, a := range patterns {
+		for j, b := range patterns {
+			both := false
+			for k := range types {
+				both = both || matches[i][k] && matches[j][k]
+			}
+			if patternsMeet(a, b) != both {
+				t.Fatalf("patternsMeet(%q, %q) is not %v", a, b, both)
+			}
+		}
+	}
+}
+
+// words lists every word of up to longest letters.
+func words(letters string, longest int) []string {
+	all := []string{""}
+	for start := 0; longest > 0; longest-- {
+		end := len(all)
+		for _, word := range all[start:end] {
+			for _, letter := range letters {
+				all = append(all, word+string(letter))
+			}
+		}
+		start = end
+	}
+	return all
 }
 
 func TestPatternTableFindsTheMostLiteralPattern(t *testing.T) {

@@ -64,9 +64,9 @@ func marshal(value any) ([]byte, error) {
 	case nil:
 		return []byte("null"), nil
 	case json.RawMessage:
-		return bytes.TrimSpace(v), nil
+		return bytes.Trim(v, " \t\r\n"), nil
 	case []byte:
-		return bytes.TrimSpace(v), nil
+		return bytes.Trim(v, " \t\r\n"), nil
 	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
