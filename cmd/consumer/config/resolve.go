@@ -76,7 +76,9 @@ func readEnvironment(fields []field, lookupEnv func(string) (string, bool)) (*en
 		if f.fields != nil {
 			child, more := readEnvironment(f.fields, lookupEnv)
 			faults = append(faults, more...)
-			layer.set(f.name, child)
+			if len(child.keys) > 0 { // else the section would count as written
+				layer.set(f.name, child)
+			}
 			continue
 		}
 		text, _ := lookupEnv(f.env)
