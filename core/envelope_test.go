@@ -40,6 +40,8 @@ func TestDecodeSaysWhyABodyIsNoEnvelope(t *testing.T) {
 		`{"jobType":"t","a":"\u12g4"}`: "not JSON at byte 24",
 		"{\"jobType\":\"t\n\"}":        "not JSON at byte 13",
 		`{"jobType":"t","a":tru}`:      "not JSON at byte 22",
+		`{"jobType":"t","a":[1 2]}`:    "not JSON at byte 22",
+		`{"jobType":"t","a":[1}}`:      "not JSON at byte 21",
 		`{"jobType":"t","a":{]}`:       "not JSON at byte 20",
 		"{\"jobType\":\"t\xff\"}":      "not UTF-8 at byte 13",
 		"nonsense \xc3(":               "not UTF-8 at byte 9",
@@ -66,6 +68,17 @@ func TestDecodeSaysWhyABodyIsNoEnvelope(t *testing.T) {
 		malformed, ok := errors.AsType[*MalformedError](err)
 		if !ok || malformed.Text != want || job != nil {
 			t.Errorf("%q: %v, %v; want %s", body, job, err, want)
+		}
+	}
+}
+
+func TestATruncatedEnvelopeEndsTooEarly(t *testing.T) {
+	t.Parallel()
+	body := ` { "jobType" : "\u0074\n" , "payload" : [ -1.5e+10 , { "a" : { } , "b" : [ ] } , true , false , null , 0 ] , "meta" : { "x" : 1 } } `
+	decode(t, body)
+	for i := range len(body) - 1 {
+		if _, err := Decode([]byte(body[:i])); err == nil || err.Error() != notJSON(i).Error() {
+			t.Errorf("%s: %v", body[:i], err)
 		}
 	}
 }

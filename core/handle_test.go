@@ -19,7 +19,14 @@ type order struct {
 	Any     any               `json:"any"`
 	Due     time.Time         `json:"due"`
 	Small   int8              `json:"small"`
+	Hidden  address           `json:"-"`
 	line
+	Stamp
+}
+
+// Stamp is embedded by its exported name.
+type Stamp struct {
+	By map[string]int `json:"by"`
 }
 
 type line struct {
@@ -70,12 +77,13 @@ func TestHandleTakesPHPsEmptyListForAnEmptyObject(t *testing.T) {
 
 func TestHandleTakesEmptyListsInsideForEmptyObjects(t *testing.T) {
 	t.Parallel()
-	got, err := handled[order](t, `{"Address":[],"tags":[ ],"any":[],"lines":[{"options":[],"notes":[]},{"options":{"a\u0062":[]}}],"options":[],"notes":[],"orderId":7}`)
+	got, err := handled[order](t, `{"Address":[],"tags":[ ],"any":[],"lines":[{"options":[],"notes":[]},{"options":{"a\u0062":[]}}],"options":[],"notes":[],"Hidden":[],"by":[],"unknown":{"x":[]},"orderId":7}`)
 	must(t, err)
 	want := order{
 		OrderID: 7, Address: &address{}, Tags: map[string]string{}, Any: []any{},
 		Lines: []line{{Options: map[string]address{}, Notes: []string{}}, {Options: map[string]address{"ab": {}}}},
 		line:  line{Options: map[string]address{}, Notes: []string{}},
+		Stamp: Stamp{By: map[string]int{}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -88,6 +96,7 @@ func TestHandleFailsAPayloadThatDoesNotFitWithoutQuotingIt(t *testing.T) {
 		`{"orderId":"secret"}`:               `"orderId"`,
 		`{"address":{"City":[1234321]}}`:     `"address.City"`,
 		`{"address":[1234321]}`:              `"address"`,
+		`{"tags":[],"orderId":{"a":[]}}`:     `"orderId"`,
 		`{"small":1234321}`:                  `"small"`,
 		`{"due":"secret"}`:                   "core.order",
 		`["secret"]`:                         "array",

@@ -116,7 +116,7 @@ func TestMetaReadsItsMembers(t *testing.T) {
 	if b := m.Backoff(); b == nil || *b != (Backoff{RetryLinear, 250 * time.Millisecond}) {
 		t.Errorf("backoff %v", b)
 	}
-	if m.PartitionKey() != "o-1" || m.Crashes() != 2 || m.Deferred() != 3 || m.Replayed() != 4 || m.String("tenantId") != "t1" {
+	if m.PartitionKey() != "o-1" || m.Crashes() != 2 || m.Deferred() != 3 || m.Replayed() != 4 || m.String("tenantId") != "t1" || m.String("crashes") != "" {
 		t.Errorf("got %+v", m.known)
 	}
 	must(t, m.Set("deferred", 4))
@@ -188,6 +188,9 @@ func TestPriorityIsTheNearestLevelAndTiesGoUp(t *testing.T) {
 		if p, ok := ParsePriority(text); ok {
 			t.Errorf("%q was read as %v", text, p)
 		}
+	}
+	if got := Priority(7).String(); got != "7" {
+		t.Errorf("a number that is no level prints as %s", got)
 	}
 	for _, p := range Priorities() {
 		if again, ok := ParsePriority(p.String()); again != p || !ok {

@@ -116,6 +116,9 @@ func TestDefaultsFillOnlyWhatMeansNothing(t *testing.T) {
 	if got := (RetryPolicy{}).WithDefaults(); got != DefaultRetryPolicy() {
 		t.Errorf("got %+v", got)
 	}
+	if got := (RetryPolicy{BaseDelay: time.Second}).WithDefaults(); got.MaxAttempts != 5 || got.Jitter != 0 {
+		t.Errorf("got %+v", got)
+	}
 	got := RetryPolicy{MaxAttempts: 3}.WithDefaults()
 	want := RetryPolicy{Type: RetryExponential, MaxAttempts: 3, Multiplier: 2, MaxDelay: 5 * time.Minute}
 	if got != want || got.Validate() != nil {
