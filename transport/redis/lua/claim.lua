@@ -1,0 +1,38 @@
+-- claim moves up to n jobs into the consumer's processing list, next one first.
+-- KEYS consumers processing found ready…   ARGV id n
+-- → 0 = lost; {} = nothing there; {{body…}, {times found…}}
+if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
+	return 0
+end
+-- Changes nothing, but fails here if the key is no list, and lets the LPUSH
+-- below pass a full memory (the move does not grow it): adding comes before
+-- removing, so that no error can lose a job.
+redis.call('LTRIM', KEYS[2], 0, -1)
+local room, jobs = tonumber(ARGV[2]), {}
+for k = 4, #KEYS do
+	local taken = redis.call('LRANGE', KEYS[k], -room, -1)
+	local n = #taken
+	if n > 0 then
+		local moved = {}
+		for i = n, 1, -1 do
+			moved[#moved + 1] = taken[i]
+			jobs[#jobs + 1] = taken[i]
+		end
+		redis.call('LPUSH', KEYS[2], unpack(moved))
+		redis.call('LTRIM', KEYS[k], 0, -n - 1)
+		room = room - n
+		if room == 0 then
+			break
+		end
+	end
+end
+if #jobs == 0 then
+	return {}
+end
+local marks = {}
+if redis.call('EXISTS', KEYS[3]) == 1 then
+	for i, job in ipairs(jobs) do
+		marks[i] = tonumber(try('HGET', KEYS[3], redis.sha1hex(job)) or 0)
+	end
+end
+return {jobs, marks}

@@ -1,0 +1,81 @@
+-- Shared by the scripts; each is this file followed by its own.
+
+-- micros is the server's clock in microseconds: no other clock is ever used.
+local function micros()
+	local t = redis.call('TIME')
+	return t[1] * 1000000 + t[2]
+end
+
+local function millis()
+	return math.floor(micros() / 1000)
+end
+
+-- try runs a command and returns its reply, or nil and the error's text.
+local function try(...)
+	local reply = redis.pcall(...)
+	if type(reply) == 'table' and reply.err then
+		return nil, reply.err
+	end
+	return reply
+end
+
+-- blanks writes a number in spaces and tabs: after a JSON value they mean
+-- nothing, but they make two equal members of a sorted set different.
+local function blanks(n)
+	local out = {}
+	while n >= 1 do
+		out[#out + 1] = n % 2 == 1 and '\t' or ' '
+		n = math.floor(n / 2)
+	end
+	return table.concat(out)
+end
+
+-- schedule adds a body to the delay set, due after wait microseconds, rounded up
+-- to a millisecond. A job that is byte for byte like one already waiting keeps
+-- its own place. Returns the member and its due time, or nil and an error.
+local function schedule(delay, body, now, wait)
+	local due = math.ceil((now + wait) / 1000)
+	local member, twin = body, now
+	while true do
+		local added, err = try('ZADD', delay, 'NX', due, member)
+		if err then
+			return nil, err
+		end
+		if added == 1 then
+			return member, due
+		end
+		member, twin = body .. blanks(twin), twin + 1
+	end
+end
+
+-- ring wakes the promoter when the member just added is the next one due. One
+-- element is enough, and it does not outlive its use.
+local function ring(bell, delay, member, due)
+	if try('ZRANK', delay, member) == 0 then
+		try('DEL', bell)
+		try('LPUSH', bell, due)
+		try('PEXPIRE', bell, 60000)
+	end
+end
+
+-- bury adds a dead letter. Past the cap it refuses, or drops the oldest entries
+-- and appends them to dropped. Returns a code (see settle) and an error.
+local function bury(dead, record, cap, drop, dropped)
+	local size, err = try('LLEN', dead)
+	if err then
+		return 'E', err
+	end
+	if cap > 0 and size >= cap and not drop then
+		return 'F'
+	end
+	_, err = try('LPUSH', dead, record)
+	if err then
+		return 'E', err
+	end
+	-- At most 1000 a call: a cap that was lowered is reached step by step.
+	while cap > 0 and size >= cap and #dropped < 1000 do
+		dropped[#dropped + 1] = try('RPOP', dead)
+		size = size - 1
+	end
+	return 1
+end

@@ -1,0 +1,106 @@
+-- settle carries out a batch of decisions, once: the call's number and its reply
+-- are kept, and a repeated call gets that reply and changes nothing.
+-- KEYS consumers processing sequence found delay bell dead ready
+-- ARGV id number plain cap drop(0|1), then `plain` bodies that are simply done
+--      (oldest first), then for each other item: operation body next wait(µs)
+-- operation: d done, r to the back of ready, w wait, x dead, b back to be next,
+--            i isolate (next takes the body's place in processing);
+--            + forgets the mark of being found unsettled, > hands it to next
+-- → 'LOST', or {codes, error, dropped dead letter…}; a code an item:
+--   1 settled, 0 not ours, F dead letters are full, E refused
+local consumers, processing, sequence, found = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local delay, bell, dead, ready = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local number, plain, cap, drop = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1'
+local first = 6
+
+if not redis.call('ZSCORE', consumers, ARGV[1]) then
+	return 'LOST'
+end
+local last = redis.call('GET', sequence)
+if last then
+	local n, reply = string.match(last, '^(%d+) (.*)$')
+	if tonumber(n) >= number then
+		return cjson.decode(reply)
+	end
+end
+
+-- See claim: a type fault shows here, and a full memory cannot stop us halfway.
+redis.call('LTRIM', processing, 0, -1)
+local codes, fault, dropped = {}, '', {}
+
+-- Finished jobs that are the oldest of the list go with one trim.
+local trimmed = 0
+if plain > 1 then
+	local held = redis.call('LRANGE', processing, -plain, -1)
+	while trimmed < #held and held[#held - trimmed] == ARGV[first + trimmed] do
+		trimmed = trimmed + 1
+		codes[trimmed] = 1
+	end
+	if trimmed > 0 then
+		redis.call('LTRIM', processing, 0, -trimmed - 1)
+	end
+end
+for i = trimmed + 1, plain do
+	-- One, the oldest: a twin may be running.
+	codes[i] = redis.call('LREM', processing, -1, ARGV[first + i - 1])
+end
+
+local now, earliest, earliestDue
+local function push(command, key, body)
+	local _, err = try(command, key, body)
+	return err and 'E' or 1, err
+end
+-- Each stores what is to stay and returns a code and an error.
+local store = {
+	d = function() return 1 end,
+	r = function(next) return push('LPUSH', ready, next) end,
+	b = function(next) return push('RPUSH', ready, next) end,
+	i = function(next) return push('LPUSH', processing, next) end,
+	x = function(record) return bury(dead, record, cap, drop, dropped) end,
+	w = function(next, wait)
+		now = now or micros()
+		local member, due = schedule(delay, next, now, wait)
+		if not member then
+			return 'E', due
+		end
+		if not earliest or due < earliestDue then
+			earliest, earliestDue = member, due
+		end
+		return 1
+	end,
+}
+
+local function settle(op, body, next, wait)
+	local how, mark = string.sub(op, 1, 1), string.sub(op, 2, 2)
+	if redis.call('LREM', processing, -1, body) == 0 then
+		return 0
+	end
+	local code, err = store[how](next, wait)
+	if code ~= 1 then
+		redis.call('RPUSH', processing, body)
+		fault = err or fault
+		return code
+	end
+	if mark ~= '' then
+		local sha = redis.sha1hex(body)
+		local times = mark == '>' and try('HGET', found, sha)
+		try('HDEL', found, sha)
+		if times then
+			try('HSET', found, redis.sha1hex(next), times)
+		end
+	end
+	return 1
+end
+
+local at = first + plain
+while at < #ARGV do
+	codes[#codes + 1] = settle(ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]))
+	at = at + 4
+end
+if earliest then
+	ring(bell, delay, earliest, earliestDue)
+end
+
+local reply = {table.concat(codes), fault, unpack(dropped)}
+redis.call('SET', sequence, ARGV[2] .. ' ' .. cjson.encode(reply))
+return reply
