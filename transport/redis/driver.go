@@ -30,7 +30,6 @@ type Driver struct {
 	client   *goredis.Client
 	template goredis.Options // for the connections that wait
 	scripts  scripts
-	embedded bool // the server cannot end a wait early (miniredis)
 }
 
 var (

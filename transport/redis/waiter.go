@@ -15,6 +15,7 @@ import (
 // server is asked from another connection to end it, and the reply is read.
 type waiter struct {
 	driver *Driver
+	block  time.Duration   // the longest wait
 	client *goredis.Client // of one connection
 	id     atomic.Int64    // the connection's number at the server; 0 = unknown
 
@@ -32,7 +33,7 @@ const (
 
 // newWaiter makes a waiter for waits of at most block.
 func newWaiter(d *Driver, block time.Duration) *waiter {
-	w := &waiter{driver: d}
+	w := &waiter{driver: d, block: block}
 	o := d.template
 	o.PoolSize = 1
 	o.ReadTimeout = block + commandTimeout
@@ -46,12 +47,13 @@ func newWaiter(d *Driver, block time.Duration) *waiter {
 		}
 		return conn, err
 	}
-	if !d.embedded {
-		o.OnConnect = func(ctx context.Context, c *goredis.Conn) error {
-			id, err := c.ClientID(ctx).Result()
-			w.id.Store(id)
-			return err
+	o.OnConnect = func(ctx context.Context, c *goredis.Conn) error {
+		id, err := c.ClientID(ctx).Result()
+		w.id.Store(id)
+		if isReply(err) {
+			return nil // it does not tell: its waits end by themselves
 		}
+		return err
 	}
 	w.client = goredis.NewClient(&o)
 	return w
@@ -71,7 +73,11 @@ func (w *waiter) wait(stop <-chan struct{}, call func(*goredis.Client)) bool {
 		return true
 	case <-stop:
 	}
-	limit, cancel := context.WithTimeout(context.Background(), unblockLimit)
+	patience := unblockLimit
+	if w.id.Load() == 0 {
+		patience += w.block
+	}
+	limit, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	again := time.NewTicker(unblockEvery)
 	defer again.Stop()

@@ -61,14 +61,14 @@ end
 -- bury adds a dead letter. Past the cap it refuses, or drops the oldest entries
 -- and appends them to dropped. Returns a code (see settle) and an error.
 local function bury(dead, record, cap, drop, dropped)
-	local size, err = try('LLEN', dead)
-	if err then
-		return 'E', err
+	local size, unknown = try('LLEN', dead)
+	if unknown then
+		return 'E', unknown
 	end
 	if cap > 0 and size >= cap and not drop then
 		return 'F'
 	end
-	_, err = try('LPUSH', dead, record)
+	local _, err = try('LPUSH', dead, record)
 	if err then
 		return 'E', err
 	end
@@ -77,5 +77,5 @@ local function bury(dead, record, cap, drop, dropped)
 		dropped[#dropped + 1] = try('RPOP', dead)
 		size = size - 1
 	end
-	return 1
+	return '1'
 end

@@ -34,7 +34,7 @@ if plain > 1 then
 	local held = redis.call('LRANGE', processing, -plain, -1)
 	while trimmed < #held and held[#held - trimmed] == ARGV[first + trimmed] do
 		trimmed = trimmed + 1
-		codes[trimmed] = 1
+		codes[trimmed] = '1'
 	end
 	if trimmed > 0 then
 		redis.call('LTRIM', processing, 0, -trimmed - 1)
@@ -42,17 +42,17 @@ if plain > 1 then
 end
 for i = trimmed + 1, plain do
 	-- One, the oldest: a twin may be running.
-	codes[i] = redis.call('LREM', processing, -1, ARGV[first + i - 1])
+	codes[i] = redis.call('LREM', processing, -1, ARGV[first + i - 1]) == 1 and '1' or '0'
 end
 
 local now, earliest, earliestDue
 local function push(command, key, body)
 	local _, err = try(command, key, body)
-	return err and 'E' or 1, err
+	return err and 'E' or '1', err
 end
 -- Each stores what is to stay and returns a code and an error.
 local store = {
-	d = function() return 1 end,
+	d = function() return '1' end,
 	r = function(next) return push('LPUSH', ready, next) end,
 	b = function(next) return push('RPUSH', ready, next) end,
 	i = function(next) return push('LPUSH', processing, next) end,
@@ -66,17 +66,21 @@ local store = {
 		if not earliest or due < earliestDue then
 			earliest, earliestDue = member, due
 		end
-		return 1
+		return '1'
 	end,
 }
 
 local function settle(op, body, next, wait)
 	local how, mark = string.sub(op, 1, 1), string.sub(op, 2, 2)
 	if redis.call('LREM', processing, -1, body) == 0 then
-		return 0
+		return '0'
 	end
-	local code, err = store[how](next, wait)
-	if code ~= 1 then
+	-- Nothing may end the script between the removal and the storing.
+	local fine, code, err = pcall(store[how], next, wait)
+	if not fine then
+		code, err = 'E', tostring(code)
+	end
+	if code ~= '1' then
 		redis.call('RPUSH', processing, body)
 		fault = err or fault
 		return code
@@ -89,7 +93,7 @@ local function settle(op, body, next, wait)
 			try('HSET', found, redis.sha1hex(next), times)
 		end
 	end
-	return 1
+	return '1'
 end
 
 local at = first + plain

@@ -1,0 +1,90 @@
+// Package redis is the transport on Redis lists: 7.0 or later, or Valkey.
+//
+// # URL
+//
+//	redis://user:password@host:port/database
+//	rediss://…                                 the same over TLS
+//
+// # Keys
+//
+// With prefix dq and queue orders. All keys of a queue are in one Cluster slot,
+// and every script gets the keys that it touches through KEYS.
+//
+//	dq:ready:{orders}           list    jobs, LPUSH in, taken from the right
+//	dq:delay:{orders}           zset    envelope → due time (unix ms)
+//	dq:bell:{orders}            list    rings when the next due time moves forward; holds no job
+//	dq:processing:{orders}:<id> list    what consumer <id> has taken and not settled, oldest right
+//	dq:consumers:{orders}       zset    consumer → end of its lease (unix ms); being in it is ownership
+//	dq:members:{orders}         set     consumers that may have a processing list
+//	dq:gone:{orders}            zset    consumer → when its jobs were recovered
+//	dq:found:{orders}           hash    SHA-1 of a job → how often it was found unsettled; a week
+//	dq:seq:{orders}:<id>        string  number of the consumer's last settle call, and its reply
+//	job:dead:{orders}           list    dead letters, LPUSH in, oldest right
+//
+// Any program may LPUSH to ready or ZADD to delay.
+//
+// # The life of one job
+//
+//	        LPUSH            claim.lua, BLMOVE              settle.lua
+//	producer ───► ready ──────────────────► processing:<id> ───────────► gone (done)
+//	                ▲                          │   │   │
+//	                │◄── release, recover.lua ─┘   │   └──► job:dead
+//	                │         promote.lua          │
+//	                └────────── delay ◄────────────┘ retry, defer
+//
+// Every arrow is one step at the server: at each moment a job is in exactly one
+// of these places. Within a script adding comes before removing, or nothing that
+// can fail stands between the two, because a failing script is not undone.
+//
+// All clocks are the server's. The driver measures waits on its own monotonic
+// clock and never compares its wall clock with anything.
+//
+// # Ownership
+//
+// A consumer registers its name and a lease before its first pop, and renews the
+// lease every third of it. Any live consumer that finds a lease over, or a member
+// without one, recovers: one script call removes the name from consumers and gives
+// the jobs back, next to run and in their old order, each with one more mark in
+// found. Claims and settlements check the name, so whoever was recovered
+// can change nothing any more. It takes a new name and goes on. A lease that is
+// over but was not recovered is simply renewed: the entry is what counts, not the
+// clock.
+//
+// BLMOVE cannot check a name. So the connection that waits adds its name to
+// members right before each BLMOVE, and a name is only forgotten when no move of
+// its can be under way (Block and a second): wherever a late move puts a job,
+// somebody looks there.
+//
+// # Lost replies
+//
+// The client library never repeats a call by itself.
+//
+//   - claim, BLMOVE: what lies in the own processing list and is held by no delivery
+//     is handed out. The driver compares after every lost reply, and once a sweep.
+//   - settle, isolate: a call has a number, and the server keeps the last one with
+//     its reply. The driver repeats the call with the same number until it knows,
+//     before it settles anything else; a call is never carried out twice.
+//   - promote, recover: repeating them does no harm.
+//   - publish: an error, although the job may be stored (at least once).
+//
+// # Settling
+//
+// One call carries out a whole batch. Jobs that are simply done and are the oldest
+// in the processing list go with one LTRIM, others with LREM of one element:
+// byte-identical jobs are counted, never confused. A retry is removed and stored in
+// one step. In the delay set a job that is byte for byte like one already waiting
+// gets blanks after its JSON, so that both stay.
+//
+// # Delay
+//
+// The promoter sleeps until the next due time that it knows. Who adds an earlier
+// one rings the bell; what other programs add silently is seen within DelayPoll.
+// Lateness on an idle server is a few milliseconds, never negative.
+//
+// # Limits
+//
+// One list a queue (no priorities yet), no order keys. Found counts are an upper
+// bound: a consumer cut off for longer than its lease looks like one that died.
+// Redis replicates asynchronously: what was written in the last moments before a
+// failover can be lost, or come back.
+package redis
