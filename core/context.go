@@ -50,7 +50,7 @@ func (c *runContext) Value(key any) any {
 // JobFrom returns the job that ctx's handler runs, nil outside a handler.
 func JobFrom(ctx context.Context) *Job {
 	if t, ok := ctx.Value(runKey{}).(*task); ok {
-		return t.job
+		return &t.given
 	}
 	return nil
 }

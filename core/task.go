@@ -16,6 +16,7 @@ import (
 type task struct {
 	d         *Delivery
 	job       *Job
+	given     Job // the handler's own copy: what it writes there changes nothing here
 	handler   Handler
 	pattern   string // metric label: the pattern that matched
 	lane      *lane

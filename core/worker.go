@@ -97,6 +97,7 @@ func (w *worker) begin(t *task) {
 	if t.loss != nil {
 		parent = t.loss.ctx
 	}
+	t.given = *t.job
 	t.ctx.task = t
 	t.ctx.Context, t.cancel = context.WithCancelCause(parent)
 	t.started = time.Now()
@@ -129,7 +130,7 @@ func (w *worker) call(t *task) (err error) {
 			err = Retry(opaque{err}) // a Result inside a panic value is not a decision
 		}
 	}()
-	return t.handler(&t.ctx, t.job)
+	return t.handler(&t.ctx, &t.given)
 }
 
 // opaque hides what an error wraps.
