@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"net"
 	"slices"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/goconsumer/consumer/core"
 	"github.com/goconsumer/consumer/processes"
+	adminserver "github.com/goconsumer/consumer/processes/admin"
 	"github.com/goconsumer/consumer/processes/builtin"
 )
 
@@ -93,17 +93,12 @@ func (l *loader) loadAdmin() {
 	admin := &Admin{Listen: "127.0.0.1:9090"}
 	override(&admin.Listen, section.at("listen"))
 	override(&admin.Token, section.at("token"))
-	if admin.Token == "" && !section.faulty["token"] && !loopback(admin.Listen) {
+	if admin.Token == "" && !section.faulty["token"] && !adminserver.Loopback(admin.Listen) {
 		at := section.at("listen")
 		l.fault(at.line, at.column, "admin.listen is not a loopback address, so admin.token must be set; "+
 			"set it or listen on 127.0.0.1")
 	}
 	l.config.Admin = admin
-}
-
-func loopback(listen string) bool {
-	host, _, err := net.SplitHostPort(listen)
-	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
 func (l *loader) loadProcesses() {
