@@ -83,12 +83,12 @@ func publishDelays(k *kit) {
 // due and while they are handed out, so that a job that is for a moment in no
 // durable place is missed.
 func delayedOutliveCrashes(k *kit) {
-	const n = 30
+	const n = 90
 	first := k.open()
 	msgs := make([]core.Message, n)
 	for i, j := range k.jobs(n, "job", "kit.job") {
 		msgs[i] = envelope(j)
-		msgs[i].Delay = time.Duration(i+1) * 20 * time.Millisecond
+		msgs[i].Delay = 50*time.Millisecond + time.Duration(i)*2*time.Millisecond
 	}
 	k.send(first, msgs...)
 	k.source(first, deaf{})

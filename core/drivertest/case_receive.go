@@ -94,7 +94,8 @@ func interruptedReceiveLosesNothing(k *kit) {
 	s := k.source(d, deaf{})
 	jobs := k.jobs(30, "job", "kit.job")
 	go func() {
-		for _, j := range jobs {
+		for _, j := range jobs { // so that most arrive while a Receive waits
+			<-time.After(1500 * time.Microsecond)
 			k.publish(d, j)
 		}
 	}()

@@ -11,6 +11,8 @@ import (
 func settleCases() []Case {
 	return []Case{
 		{Name: "a batch of every verdict is settled item by item", run: mixedBatch},
+		{Name: "what was reported as settled outlives a crash", run: settledIsDurable},
+		{Name: "a released message comes back first", needs: withoutLanes, run: releasedComesFirst},
 		{Name: "one bad item does not spoil its batch", run: badItem},
 		{Name: "a dead letter beyond the cap is dropped only where the policy says so", run: deadOverflow},
 		{Name: "a released message can come back with another body", run: releaseReplaces},
@@ -73,6 +75,45 @@ func mixedBatch(k *kit) {
 	if slices.Contains(held.IDs(), idOf(ds[0].Body)) {
 		k.Errorf("the done job %s is still held", idOf(ds[0].Body))
 	}
+}
+
+// settledIsDurable crashes the process in the moment of the answer.
+func settledIsDurable(k *kit) {
+	d := k.open()
+	k.publish(d, k.jobs(4, "job", "kit.job")...)
+	s := k.source(d, deaf{})
+	ds := k.receive(s, 4)
+	k.mustSettle(s,
+		core.Settlement{D: ds[0], Verdict: core.VerdictDone},
+		core.Settlement{D: ds[1], Verdict: core.VerdictRetry, Next: k.next(ds[1]), Delay: time.Hour},
+		core.Settlement{D: ds[2], Verdict: core.VerdictDefer, Next: ds[2].Body, Delay: time.Hour},
+		core.Settlement{D: ds[3], Verdict: core.VerdictDead, Dead: k.deadRecord(ds[3])},
+	)
+	k.h.Crash(k, d)
+	held := k.h.Held(k, k.b)
+	if len(held.Delayed) != 2 || len(held.Dead) != 1 || held.Waiting() != 2 {
+		k.Errorf("after a crash there are %d delayed, %d dead and %d other messages, want 2, 1 and 0",
+			len(held.Delayed), len(held.Dead), held.Waiting()-len(held.Delayed))
+	}
+	k.receiveNothing(k.source(k.open(), deaf{}), k.limits.Recovery+soon)
+}
+
+func releasedComesFirst(k *kit) {
+	d := k.open()
+	k.publish(d, k.jobs(3, "job", "kit.job")...)
+	s := k.source(d, deaf{})
+	first := k.receive(s, 1)[0]
+	k.mustSettle(s, core.Settlement{D: first, Verdict: core.VerdictRelease})
+	again := k.receive(s, 1)[0]
+	if idOf(again.Body) != idOf(first.Body) {
+		k.Errorf("%s came after %s was released", idOf(again.Body), idOf(first.Body))
+	}
+	k.checkFound([]*core.Delivery{again}, 0)
+	if again.Attempt != first.Attempt {
+		k.Errorf("a release made attempt %d of %d", again.Attempt, first.Attempt)
+	}
+	k.done(s, append(k.receive(s, 2), again)...)
+	k.awaitEmpty()
 }
 
 func badItem(k *kit) {

@@ -71,7 +71,8 @@ type ReplyLoser interface {
 }
 
 // Bubbler is implemented by a harness whose broker lives in the test's own
-// memory: each case then runs inside Bubble, usually synctest.Test.
+// memory: each case then runs inside Bubble, usually synctest.Test, on a harness
+// with a broker of its own.
 type Bubbler interface {
-	Bubble(t *testing.T, test func(t *testing.T))
+	Bubble(t *testing.T, test func(t *testing.T, h Harness))
 }

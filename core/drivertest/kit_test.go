@@ -2,6 +2,8 @@ package drivertest
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,18 +12,14 @@ import (
 	"github.com/goconsumer/consumer/core"
 )
 
-// memoryHarness runs the kit on a broker in memory, a fresh one for each case,
-// on the virtual clock.
+// memoryHarness runs the kit on a broker in memory, on the virtual clock.
 type memoryHarness struct {
-	shape  Shape
-	m      func(t testing.TB) *Memory
-	wrap   func(m *Memory, d core.Driver) core.Driver
-	queues *atomic.Int64
+	m      *Memory
+	wrap   func(d *MemoryDriver) core.Driver // what stands before the broker's driver; nil = nothing
+	queues atomic.Int64
 }
 
-func newMemoryHarness(shape Shape) *memoryHarness {
-	return &memoryHarness{shape: shape, queues: &atomic.Int64{}}
-}
+func newMemoryHarness(shape Shape) *memoryHarness { return &memoryHarness{m: NewMemory(shape)} }
 
 // wrapped is a driver of the memory broker, perhaps behind something broken.
 type wrapped struct {
@@ -36,80 +34,95 @@ type inspecting struct {
 }
 
 var (
-	_ Harness     = (*memoryCase)(nil)
-	_ Cutter      = (*memoryCase)(nil)
-	_ Outage      = (*memoryCase)(nil)
-	_ Expirer     = (*memoryCase)(nil)
-	_ ReplyLoser  = (*memoryCase)(nil)
+	_ Harness     = (*memoryHarness)(nil)
+	_ Cutter      = (*memoryHarness)(nil)
+	_ Outage      = (*memoryHarness)(nil)
+	_ Expirer     = (*memoryHarness)(nil)
+	_ ReplyLoser  = (*memoryHarness)(nil)
+	_ Bubbler     = (*memoryHarness)(nil)
 	_ core.Driver = wrapped{}
 )
 
-// memoryCase is the harness for one case: it has the case's broker.
-type memoryCase struct {
-	*memoryHarness
-	m *Memory
+func (h *memoryHarness) Bubble(t *testing.T, test func(t *testing.T, h Harness)) {
+	synctest.Test(t, func(t *testing.T) { test(t, newMemoryHarness(h.m.shape)) })
 }
 
-func (h *memoryHarness) fresh() *memoryCase { return &memoryCase{h, NewMemory(h.shape)} }
-
-func (c *memoryCase) Binding(testing.TB) core.Binding {
-	return core.Binding{Queue: fmt.Sprintf("kit-%d", c.queues.Add(1))}
+func (h *memoryHarness) Binding(testing.TB) core.Binding {
+	return core.Binding{Queue: fmt.Sprintf("kit-%d", h.queues.Add(1))}
 }
 
-func (c *memoryCase) Open(testing.TB) core.Driver {
-	d := c.m.Open()
+func (h *memoryHarness) Open(testing.TB) core.Driver {
+	d := h.m.Open()
 	var driver core.Driver = d
-	if c.wrap != nil {
-		driver = c.wrap(c.m, d)
+	if h.wrap != nil {
+		driver = h.wrap(d)
 	}
 	return inspecting{wrapped{driver, d}, d}
 }
 
-func (c *memoryCase) Crash(_ testing.TB, d core.Driver)      { memoryOf(d).Crash() }
-func (c *memoryCase) Cut(_ testing.TB, d core.Driver)        { memoryOf(d).Cut() }
-func (c *memoryCase) Expire(_ testing.TB, d core.Driver)     { memoryOf(d).Expire() }
-func (c *memoryCase) Down(testing.TB, core.Driver)           { c.m.Down() }
-func (c *memoryCase) Up(testing.TB, core.Driver)             { c.m.Up() }
-func (c *memoryCase) Held(_ testing.TB, b core.Binding) Held { return c.m.Held(b.Queue) }
+func (h *memoryHarness) Crash(_ testing.TB, d core.Driver)      { memoryOf(d).Crash() }
+func (h *memoryHarness) Cut(_ testing.TB, d core.Driver)        { memoryOf(d).Cut() }
+func (h *memoryHarness) Expire(_ testing.TB, d core.Driver)     { memoryOf(d).Expire() }
+func (h *memoryHarness) Down(testing.TB, core.Driver)           { h.m.Down() }
+func (h *memoryHarness) Up(testing.TB, core.Driver)             { h.m.Up() }
+func (h *memoryHarness) Held(_ testing.TB, b core.Binding) Held { return h.m.Held(b.Queue) }
 
-func (c *memoryCase) LoseReply(testing.TB, core.Driver) {
-	c.m.Inject(Fault{Op: OpSettle, Times: 3, LoseReply: true})
+func (h *memoryHarness) LoseReply(testing.TB, core.Driver) {
+	h.m.Inject(Fault{Op: OpSettle, Times: 3, LoseReply: true})
 }
 
-func (c *memoryCase) Limits() Limits {
-	return Limits{Late: 0, Recovery: c.shape.Recovery + c.shape.Lease + c.shape.Drain, Patience: 30 * time.Minute}
+func (h *memoryHarness) Limits() Limits {
+	return Limits{Late: 0, Recovery: h.m.shape.Recovery + h.m.shape.Lease + h.m.shape.Drain, Patience: 20 * time.Second}
 }
 
 func memoryOf(d core.Driver) *MemoryDriver { return d.(inspecting).d }
-
-// kitOn runs the kit on a shape: every case in a bubble of its own, on a broker
-// of its own.
-func kitOn(t *testing.T, h *memoryHarness) {
-	t.Helper()
-	powers := h.powers(t)
-	for _, c := range Cases() {
-		if c.Applies(powers) {
-			t.Run(c.Name, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { c.Run(t, h.fresh()) })
-			})
-		}
-	}
-}
-
-// powers probes a shape in a bubble of its own.
-func (h *memoryHarness) powers(t *testing.T) (p Powers) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) { p = Probe(t, h.fresh()) })
-	return p
-}
 
 func TestTheBrokerInMemoryKeepsTheContractInEveryShape(t *testing.T) {
 	t.Parallel()
 	for _, shape := range Shapes() {
 		t.Run(shape.Name, func(t *testing.T) {
 			t.Parallel()
-			kitOn(t, newMemoryHarness(shape))
+			Run(t, newMemoryHarness(shape))
 		})
+	}
+}
+
+func TestEveryPowerHasACaseThatExercisesIt(t *testing.T) {
+	t.Parallel()
+	exercised := map[string]bool{"Notes": true} // only people read them
+	for _, c := range Cases() {
+		for _, name := range c.Exercises {
+			exercised[name] = true
+		}
+	}
+	powers := reflect.TypeFor[core.Capabilities]()
+	for i := range powers.NumField() {
+		if name := powers.Field(i).Name; !exercised[name] {
+			t.Errorf("core.Capabilities.%s can be claimed, but no case exercises it", name)
+		}
+	}
+	for _, name := range []string{"Isolator", "Extender", "LanePauser", "Inspector"} {
+		if !exercised[name] {
+			t.Errorf("core.%s can be implemented, but no case exercises it", name)
+		}
+	}
+}
+
+func TestNoTwoCasesHaveOneName(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, c := range Cases() {
+		if seen[c.Name] {
+			t.Errorf("two cases are called %q", c.Name)
+		}
+		seen[c.Name] = true
+	}
+}
+
+func TestRunFailsForAClaimThatNoCaseExercises(t *testing.T) {
+	t.Parallel()
+	claims := Powers{Capabilities: core.Capabilities{Delay: core.SupportWeaker, Lanes: true}, Isolator: true}.Claims()
+	if want := []string{"Delay", "Isolator", "Lanes"}; !slices.Equal(claims, want) {
+		t.Errorf("claims are %v, want %v", claims, want)
 	}
 }

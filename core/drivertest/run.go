@@ -44,7 +44,7 @@ func Cases() []Case {
 // of them in parallel, and checks that no claim stays untested.
 func Run(t *testing.T, h Harness) {
 	var powers Powers
-	bubble(t, h, func(t *testing.T) { powers = Probe(t, h) })
+	bubble(t, h, func(t *testing.T, h Harness) { powers = Probe(t, h) })
 	exercised := map[string]bool{}
 	for _, c := range Cases() {
 		if !c.Applies(powers) {
@@ -56,7 +56,7 @@ func Run(t *testing.T, h Harness) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, h, func(t *testing.T) { c.Run(t, h) })
+			bubble(t, h, func(t *testing.T, h Harness) { c.Run(t, h) })
 		})
 	}
 	for _, claim := range powers.Claims() {
@@ -66,12 +66,12 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-func bubble(t *testing.T, h Harness, test func(t *testing.T)) {
+func bubble(t *testing.T, h Harness, test func(t *testing.T, h Harness)) {
 	if b, ok := h.(Bubbler); ok {
 		b.Bubble(t, test)
 		return
 	}
-	test(t)
+	test(t, h)
 }
 
 // Applies says whether a driver with these powers must pass the case.
