@@ -16,5 +16,5 @@ type Point string
 
 // Points lists every declared point, for suites that go through all of them.
 func Points() []Point {
-	return slices.Concat(enginePoints())
+	return slices.Concat(enginePoints(), redisPoints())
 }

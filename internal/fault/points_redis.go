@@ -22,3 +22,13 @@ const (
 	RedisReleaseAsked Point = "redis.release.asked"
 	RedisReleased     Point = "redis.release.done"
 )
+
+func redisPoints() []Point {
+	return []Point{
+		RedisClaimAsked, RedisClaimed, RedisMoveAsked, RedisMoved,
+		RedisSettleAsked, RedisSettled, RedisIsolateAsked, RedisIsolated,
+		RedisRenewAsked, RedisRecoverAsked, RedisRecovered, RedisPromoteAsked,
+		RedisPromoted, RedisPublishAsked, RedisPublished, RedisReleaseAsked,
+		RedisReleased,
+	}
+}
