@@ -39,6 +39,13 @@ func (r *Registry) Handle(pattern string, h Handler, mw ...Middleware) error {
 // stands outside the middleware of a single type.
 func (r *Registry) Use(mw ...Middleware) { r.middleware = append(r.middleware, mw...) }
 
+// Clone is a registry of its own that starts with the same handlers and
+// middleware, so that more can be added for one use.
+func (r *Registry) Clone() *Registry {
+	same := func(h Handler) Handler { return h }
+	return &Registry{handlers: r.handlers.mapped(same), middleware: slices.Clone(r.middleware)}
+}
+
 // Types lists the registered patterns, sorted.
 func (r *Registry) Types() []string { return r.handlers.patterns() }
 

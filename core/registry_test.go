@@ -133,3 +133,24 @@ func BenchmarkLookup(b *testing.B) {
 		})
 	}
 }
+
+func TestACloneTakesHandlersThatTheRegistryDoesNotGet(t *testing.T) {
+	t.Parallel()
+	h := func(context.Context, *Job) error { return nil }
+	original := NewRegistry()
+	if err := original.Handle("a", h); err != nil {
+		t.Fatal(err)
+	}
+	clone := original.Clone()
+	for _, pattern := range []string{"b", "c.*"} {
+		if err := clone.Handle(pattern, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := original.Types(); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("the original has %v", got)
+	}
+	if got := clone.Types(); !slices.Equal(got, []string{"a", "b", "c.*"}) {
+		t.Errorf("the clone has %v", got)
+	}
+}
