@@ -116,9 +116,11 @@ func (r *replay) publish(ctx context.Context, batch []*Entry) (stored []*Entry, 
 	}
 	msgs := make([]core.Message, len(batch))
 	for i, e := range batch {
-		if msgs[i], err = message(e.Record.Job, time.Now()); err != nil {
+		job, err := Revive(e.Record.Job, time.Now())
+		if err != nil {
 			return nil, err
 		}
+		msgs[i] = message(job)
 	}
 	errs := r.to.Publish(ctx, msgs)
 	for i, e := range batch {
@@ -131,9 +133,9 @@ func (r *replay) publish(ctx context.Context, batch []*Entry) (stored []*Entry, 
 	return stored, err
 }
 
-// message is a job as it is replayed: attempt 1, one replay more, and without
+// Revive is a job as a replay sends it: attempt 1, one replay more, and without
 // what its earlier life left behind. Everything else is unchanged.
-func message(job *core.Job, now time.Time) (core.Message, error) {
+func Revive(job *core.Job, now time.Time) (*core.Job, error) {
 	fresh := *job
 	fresh.Attempt = 1
 	fresh.Meta.Delete("crashes", "deferred", "lastError")
@@ -141,11 +143,15 @@ func message(job *core.Job, now time.Time) (core.Message, error) {
 		fresh.Meta.Delete("deadline")
 	}
 	if err := fresh.Meta.Set("replayed", job.Meta.Replayed()+1); err != nil {
-		return core.Message{}, errors.New("replay job " + job.ID + ": its meta cannot be written")
+		return nil, errors.New("replay job " + job.ID + ": its meta cannot be written")
 	}
-	priority, _ := fresh.Meta.Priority()
+	return &fresh, nil
+}
+
+func message(job *core.Job) core.Message {
+	priority, _ := job.Meta.Priority()
 	return core.Message{
-		Body: fresh.Append(nil), ID: fresh.ID, Type: fresh.Type,
-		Key: fresh.Meta.PartitionKey(), Priority: priority,
-	}, nil
+		Body: job.Append(nil), ID: job.ID, Type: job.Type,
+		Key: job.Meta.PartitionKey(), Priority: priority,
+	}
 }

@@ -40,6 +40,9 @@ func New(o redis.Options) (*Driver, error) {
 	return &Driver{Driver: driver, server: server}, nil
 }
 
+// Addr is the server's host:port, for other programs.
+func (d *Driver) Addr() string { return d.server.Addr() }
+
 // OpenSource is that of redis.Driver with short waits.
 func (d *Driver) OpenSource(ctx context.Context, b core.Binding, n core.Notices) (core.Source, error) {
 	var o redis.Options
