@@ -27,8 +27,12 @@ func (p *program) run(ctx context.Context) int {
 	root := p.rootCommand()
 	root.SetArgs(p.process.Args)
 	err := interrupted(ctx, root.ExecuteContext(ctx))
-	if err != nil && err.Error() != "" {
-		fmt.Fprintf(p.process.Stderr, "%s: %s\n", p.opts.Name, strings.TrimSpace(err.Error()))
+	switch {
+	case err == nil || err.Error() == "":
+	case isFaults(err): // a line a fault, each with its file
+		fmt.Fprintln(p.process.Stderr, masked(err))
+	default:
+		fmt.Fprintf(p.process.Stderr, "%s: %s\n", p.opts.Name, strings.TrimSpace(masked(err)))
 	}
 	return exitCode(err)
 }
@@ -62,6 +66,13 @@ func (p *program) rootCommand() *cobra.Command {
 	flags.StringVar(&p.logLevel, "log-level", "info", "debug, info, warn or error")
 
 	root.AddCommand(
+		p.demoCommand(),
+		p.runCommand(),
+		p.publishCommand(),
+		p.statsCommand(),
+		p.listCommand(),
+		p.dlqCommand(),
+		p.configCommand(),
 		p.versionCommand(),
 	)
 	root.AddCommand(p.unbuiltCommands()...)

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goconsumer/consumer/cmd/consumer/config"
+	"github.com/goconsumer/consumer/core"
+)
+
+// statsTimeout is how long a broker may take to answer.
+const statsTimeout = 5 * time.Second
+
+// processStats is one process of `stats`; null is what its broker does not tell.
+type processStats struct {
+	Process       string   `json:"process"`
+	Transport     string   `json:"transport"`
+	Queue         string   `json:"queue"`
+	Ready         *int64   `json:"ready"`
+	Delayed       *int64   `json:"delayed"`
+	InFlight      *int64   `json:"in_flight"`
+	Dead          *int64   `json:"dead"`
+	OldestSeconds *float64 `json:"oldest_seconds"`
+	Lag           *int64   `json:"lag"`
+	Rate          *float64 `json:"rate"`
+
+	err error
+}
+
+func (p *program) statsCommand() *cobra.Command {
+	var names []string
+	cmd := &cobra.Command{Use: "stats", Short: "how many jobs each process has waiting, delayed, in flight and dead", Args: noArgs}
+	cmd.Flags().StringSliceVar(&names, "process", nil, "only these processes")
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := p.loadConfig()
+		if err != nil {
+			return err
+		}
+		picked, err := p.pick(cfg, names)
+		if err != nil {
+			return err
+		}
+		all := p.collectStats(cmd.Context(), cfg, picked)
+		if *output == outputJSON {
+			err = writeJSON(cmd.OutOrStdout(), all)
+		} else {
+			printStats(cmd.OutOrStdout(), all)
+		}
+		if err != nil {
+			return err
+		}
+		return p.reportUnanswered(cmd.ErrOrStderr(), all)
+	}
+	notBuiltFlag(cmd, "watch", "run consumer stats again, or scrape /metrics of the admin address")
+	return cmd
+}
+
+// collectStats asks all brokers at once, so that one that is down holds up nobody.
+func (p *program) collectStats(ctx context.Context, cfg *config.Config, picked []*config.Process) []processStats {
+	brokers := p.newBrokers(false)
+	defer brokers.close()
+	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
+	defer cancel()
+	all := make([]processStats, len(picked))
+	var wg sync.WaitGroup
+	for i, process := range picked {
+		wg.Go(func() {
+			all[i] = processStats{Process: process.Name, Transport: process.Transport, Queue: process.Queue}
+			stats, err := p.inspect(ctx, brokers, cfg, process)
+			all[i].err = err
+			all[i].Ready, all[i].Delayed, all[i].InFlight = stats.Ready, stats.Delayed, stats.InFlight
+			all[i].Dead, all[i].OldestSeconds, all[i].Lag = stats.Dead, stats.OldestSeconds, stats.Lag
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+func (p *program) inspect(ctx context.Context, brokers *brokers, cfg *config.Config, process *config.Process) (core.QueueStats, error) {
+	driver, err := brokers.open(cfg, process)
+	if err != nil {
+		return core.QueueStats{}, err
+	}
+	defer func() { _ = driver.Close(context.WithoutCancel(ctx)) }()
+	inspector, ok := driver.(core.Inspector)
+	if !ok {
+		return core.QueueStats{}, nil // it tells nothing
+	}
+	return inspector.Inspect(ctx, binding(process, p.logger))
+}
+
+func printStats(w io.Writer, all []processStats) {
+	t := newTable(w, "process", "transport", "queue", "ready", "delayed", "in_flight", "dead", "oldest_seconds", "lag", "rate")
+	for _, s := range all {
+		t.AppendRow([]any{
+			s.Process, s.Transport, s.Queue, dash(s.Ready), dash(s.Delayed), dash(s.InFlight), dash(s.Dead),
+			dash(s.OldestSeconds), dash(s.Lag), dash(s.Rate),
+		})
+	}
+	t.Render()
+}
+
+// reportUnanswered says which brokers did not answer and is the verb's error.
+func (p *program) reportUnanswered(stderr io.Writer, all []processStats) error {
+	var failed error
+	for _, s := range all {
+		if s.err != nil {
+			failed = s.err
+			fmt.Fprintf(stderr, "%s: process %s: %s\n", p.opts.Name, s.Process, masked(s.err))
+		}
+	}
+	if failed == nil {
+		return nil
+	}
+	return &exitError{exitCode(brokerError(failed)), errReported}
+}
