@@ -44,8 +44,13 @@ mutants: ## plant every known bug in turn; each must be caught by the test that 
 	@scripts/mutants.sh
 
 .PHONY: bench
-bench: ## this project beside the raw client loops, as a table (integration/bench)
-	@dir=$$(scripts/brokers.sh redis) && export PATH="$$dir:$$PATH" && cd integration/bench && $(GO) run .
+bench: ## this project beside the raw client loops, as a table; ARGS='-h' lists its options
+	@dir=$$(scripts/brokers.sh redis) && export PATH="$$dir:$$PATH" && cd integration/bench && $(GO) run . $(ARGS)
+
+.PHONY: bench-smoke
+bench-smoke: ## the same once and small, to see that it works; its numbers mean nothing
+	@dir=$$(scripts/brokers.sh redis) && export PATH="$$dir:$$PATH" && cd integration/bench && \
+	$(GO) vet ./... && $(GO) test ./... && $(GO) run . -reps 1 -scale 0.01
 
 .PHONY: bench-once
 bench-once: ## every Go benchmark for one iteration, so that none rots

@@ -27,7 +27,7 @@ type worker struct {
 }
 
 func contenders() []contender {
-	return []contender{rawBatch(), rawMove()}
+	return []contender{rawBatch(), rawMove(), oursBare(), oursFull()}
 }
 
 func dial(addr string) *redis.Client {

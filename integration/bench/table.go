@@ -10,12 +10,17 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// print writes the machine, what every contender did, and the targets.
+// print writes the machine, who took part, what every contender did, and the
+// targets.
 func (r *report) print(w io.Writer, markdown bool) {
 	m := r.Machine
 	fmt.Fprintf(w, "%s, %d CPUs, %s; redis %s, %s, go-redis %s; load %s before, %s after; %d interleaved repetitions, scale %g, %s\n\n",
 		m.CPU, m.CPUs, m.OS, m.Versions["redis"], m.Versions["go"], m.Versions["go-redis"], m.LoadAtStart, m.LoadAtEnd,
 		r.Options.Repetitions, r.Options.Scale, m.At.Format("2006-01-02 15:04 MST"))
+	for _, c := range contenders() {
+		fmt.Fprintf(w, "- %s: %s\n", c.name, c.about)
+	}
+	fmt.Fprintln(w)
 	for _, t := range []table.Writer{r.results(), r.verdicts()} {
 		if markdown {
 			fmt.Fprintln(w, t.RenderMarkdown())
