@@ -1,10 +1,8 @@
 package processes
 
 import (
-	"context"
-	"log/slog"
-
 	"github.com/goconsumer/consumer/core"
+	"github.com/goconsumer/consumer/deadletter"
 )
 
 // engineConfig binds a replica's engine to its spec.
@@ -39,10 +37,23 @@ func (p *process) engineConfig(r *replica, driver core.Driver, publisher *core.P
 // deadSink is where dead letters go when that is not the transport's own place
 // (nil).
 func (p *process) deadSink() (core.DeadSink, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sink == nil {
+		sink, err := p.makeDeadSink()
+		if err != nil {
+			return nil, err
+		}
+		p.sink = sink
+	}
+	return p.sink, nil
+}
+
+func (p *process) makeDeadSink() (core.DeadSink, error) {
 	dead := p.spec.DeadLetter
 	switch {
 	case dead.Driver == DeadLogOnly:
-		return logOnly{p.logger}, nil
+		return deadletter.NewLogOnly(p.logger, p.spec.Name), nil
 	case dead.Driver != DeadRedisList || dead.Transport == "" || dead.Transport == p.spec.Transport:
 		return nil, nil
 	case p.host.opts.DeadSink == nil:
@@ -53,20 +64,4 @@ func (p *process) deadSink() (core.DeadSink, error) {
 		return nil, err
 	}
 	return p.host.opts.DeadSink(p.host.drivers.endpoints[dead.Transport], driver, p.spec)
-}
-
-// logOnly is the dead-letter place that keeps nothing: the one stated exception
-// to "nothing is lost".
-type logOnly struct{ logger *slog.Logger }
-
-// Store names every dead letter in the log.
-func (l logOnly) Store(_ context.Context, records []*core.DeadRecord) []error {
-	for _, r := range records {
-		id, jobType := "", ""
-		if r.Job != nil {
-			id, jobType = r.Job.ID, r.Job.Type
-		}
-		l.logger.Error("dead_letter.dropped", "jobId", id, "jobType", jobType, "reason", r.Reason)
-	}
-	return nil
 }

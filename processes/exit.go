@@ -3,7 +3,6 @@ package processes
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -100,8 +99,8 @@ func (m *Manager) verdict(asked bool) error {
 		if p.err != nil && !(asked && setup) {
 			ended = append(ended, &ProcessError{p.spec.Name, p.err})
 		}
-		if len(p.unsettled) > 0 {
-			ended = append(ended, &ProcessError{p.spec.Name, &core.UnsettledError{IDs: slices.Clone(p.unsettled)}})
+		for _, err := range p.unsettled {
+			ended = append(ended, &ProcessError{p.spec.Name, err})
 		}
 	}
 	switch {

@@ -41,7 +41,8 @@ type process struct {
 	err       error              // why it failed, or what its stop left unsettled
 	paused    bool
 	aborted   bool
-	unsettled []string
+	unsettled []*core.UnsettledError // what a stop left, one for each replica
+	sink      core.DeadSink          // made once; see deadSink
 }
 
 func newProcess(m *Manager, spec Spec) (*process, error) {
@@ -78,9 +79,6 @@ func (p *process) run(ctx context.Context) {
 	p.stop = stop
 	p.mu.Unlock()
 
-	if p.spec.DeadLetter.Driver == DeadLogOnly {
-		p.logger.Warn("dead_letter.log_only", "fix", "dead letters of this process are logged and then lost; set dead_letter.driver: auto to keep them")
-	}
 	var all sync.WaitGroup
 	for _, r := range p.replicas {
 		all.Go(func() { r.supervise(ctx) })
@@ -144,10 +142,10 @@ func (p *process) flags() (paused, aborted bool) {
 }
 
 // leftUnsettled notes what a stop could not settle.
-func (p *process) leftUnsettled(ids []string) {
+func (p *process) leftUnsettled(err *core.UnsettledError) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.unsettled = append(p.unsettled, ids...)
+	p.unsettled = append(p.unsettled, err)
 }
 
 func (p *process) status() ProcessStatus {

@@ -93,7 +93,7 @@ func final(err error) bool {
 // the broker does not matter any more; jobs that it could not settle do.
 func (r *replica) stopped(err error) {
 	if u, ok := errors.AsType[*core.UnsettledError](err); ok {
-		r.process.leftUnsettled(u.IDs)
+		r.process.leftUnsettled(u)
 		r.logger.Error("process.unsettled", "jobs", len(u.IDs), "error", MaskURL(err.Error()))
 	}
 }
@@ -142,8 +142,8 @@ func (r *replica) runOnce(ctx context.Context) (up time.Duration, err error) {
 		}
 	}
 	engine, err := p.newEngine(p.engineConfig(r, driver, publisher, sink, watch))
-	if err != nil {
-		return 0, err
+	if err != nil { // what it was given is wrong, and stays so
+		return 0, &core.SetupError{Sentence: err.Error(), Err: err}
 	}
 	r.setEngine(engine, "")
 	defer r.retire(engine)

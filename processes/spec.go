@@ -52,8 +52,8 @@ const (
 // DeadLetter is a process's dead-letter policy.
 type DeadLetter struct {
 	Driver    DeadDriver
-	Transport string // redis_list: the name of the Endpoint; "" = the only Redis there is
-	Prefix    string // redis_list: before the queue's name; default job:dead:
+	Transport string // redis_list: the Endpoint that has the list; "" = the process's own
+	Prefix    string // of a Redis list: before the queue's name; default job:dead:
 	core.DeadLetterPolicy
 }
 
