@@ -234,7 +234,7 @@ func (e *Engine) open(ctx context.Context) (Source, error) {
 
 // Time limits of a stop, once handlers had their ShutdownTimeout.
 const (
-	hardGrace    = time.Second            // for handlers to notice their cancellation
+	hardGrace    = time.Second            // for handlers to notice their cancellation; at least EngineConfig.Grace
 	settleWait   = 3 * time.Second        // for the last settlements
 	closeTimeout = 3 * time.Second        // for the source to give the rest back
 	abortWait    = 150 * time.Millisecond // each of them after Abort
@@ -253,7 +253,7 @@ func (e *Engine) shutdown(stopFetch func()) error {
 
 	if !e.waitDecided(e.cfg.ShutdownTimeout, 0) {
 		e.hardCancel(ErrStopping)
-		if !e.waitDecided(hardGrace, abortWait) {
+		if !e.waitDecided(max(hardGrace, e.grace), abortWait) {
 			e.abandonRunning()
 		}
 	}
