@@ -177,7 +177,8 @@ type Settlement struct {
 	D       *Delivery
 	Verdict Verdict
 	// Next is the next envelope. Drivers that retry in place get one only where
-	// the body must be replaced: after Isolate.
+	// the body must be replaced: for Defer, which the envelope counts, and after
+	// Isolate.
 	Next  []byte
 	Delay time.Duration // Retry, Defer: never cut short
 	Dead  *DeadRecord   // Dead only

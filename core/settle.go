@@ -167,7 +167,8 @@ func (s *settler) settlement(t *task) Settlement {
 	out := Settlement{D: t.d, Verdict: d.Verdict, Delay: d.Delay}
 	switch d.Verdict {
 	case VerdictRetry, VerdictDefer:
-		if !s.e.caps.InPlace || t.refund != nil {
+		// A broker that retries in place gets a body only where it must change.
+		if !s.e.caps.InPlace || d.Verdict == VerdictDefer || t.refund != nil {
 			out.Next = d.Next.Append(make([]byte, 0, len(t.d.Body)+64))
 		}
 	case VerdictRelease:

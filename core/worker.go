@@ -34,8 +34,8 @@ func (e *Engine) startWorker() {
 	e.mu.Unlock()
 	e.workers.Add(1)
 	go func() {
+		defer w.leave() // also after runtime.Goexit
 		w.loop()
-		w.leave()
 	}()
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/goconsumer/consumer/core"
@@ -73,7 +72,7 @@ func outcomes() []outcome {
 		},
 		{
 			name:    "a deferred job keeps its attempt",
-			handler: deferTwice(),
+			handler: deferTwice,
 			want:    []core.Outcome{core.OutcomeDeferred, core.OutcomeDeferred, core.OutcomeSuccess}, runs: 3,
 		},
 		{
@@ -134,18 +133,14 @@ func failFirst(n int, fail func() error) core.Handler {
 	}
 }
 
-// deferTwice counts for itself: in-place brokers cannot write meta.deferred.
-func deferTwice() core.Handler {
-	var runs atomic.Int32
-	return func(_ context.Context, j *core.Job) error {
-		if j.Attempt != 1 {
-			return core.Fail(fmt.Errorf("attempt %d of a deferred job, want 1", j.Attempt))
-		}
-		if runs.Add(1) <= 2 {
-			return core.DeferAfter(10*time.Millisecond, errBusy)
-		}
-		return nil
+func deferTwice(_ context.Context, j *core.Job) error {
+	if j.Attempt != 1 {
+		return core.Fail(fmt.Errorf("attempt %d of a deferred job, want 1", j.Attempt))
 	}
+	if j.Meta.Deferred() < 2 {
+		return core.DeferAfter(10*time.Millisecond, errBusy)
+	}
+	return nil
 }
 
 func (o outcome) run(k *kit) {

@@ -89,7 +89,7 @@ func (s *source) later(c *claim, item core.Settlement) {
 			msg.attempt++
 		}
 		msg.found = 0
-		if item.Next != nil {
+		if item.Next != nil { // for a broker that cannot edit: a new message for the old one
 			msg.body, msg.charged = bytes.Clone(item.Next), false
 		}
 		s.q.hold(msg, item.Delay)
