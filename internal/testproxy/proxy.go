@@ -4,6 +4,7 @@
 package testproxy
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"sync"
@@ -28,6 +29,13 @@ const (
 	Cut                // swallow it and close this connection
 )
 
+// Chunk is what one read returned; a large message may come in several.
+type Chunk struct {
+	Connection int64 // counts from 1
+	Direction  Direction
+	Bytes      []byte // must not be kept
+}
+
 // Proxy forwards connections to one target. All methods may be called from
 // several goroutines at once. It ends with its test.
 type Proxy struct {
@@ -42,11 +50,14 @@ type Proxy struct {
 	mu      sync.Mutex
 	refuse  bool
 	stalled [2]chan struct{} // nil = flowing; closed when it flows again
-	filter  func(Direction, []byte) Action
+	filter  func(Chunk) Action
 	pairs   map[*pair]struct{}
 }
 
-type pair struct{ client, server net.Conn }
+type pair struct {
+	number         int64
+	client, server net.Conn
+}
 
 func (p *pair) close() {
 	p.client.Close()
@@ -112,9 +123,8 @@ func (p *Proxy) Resume(d Direction) {
 }
 
 // Filter lets f decide about every chunk; nil passes all. f is called from many
-// goroutines and must not keep the bytes. A chunk is what one read returned, so
-// a large message may come in several.
-func (p *Proxy) Filter(f func(Direction, []byte) Action) {
+// goroutines.
+func (p *Proxy) Filter(f func(Chunk) Action) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.filter = f
@@ -143,11 +153,10 @@ func (p *Proxy) serve(client net.Conn) {
 		client.Close()
 		return
 	}
-	c := &pair{client: client, server: server}
+	c := &pair{number: p.connections.Add(1), client: client, server: server}
 	p.mu.Lock()
 	p.pairs[c] = struct{}{}
 	p.mu.Unlock()
-	p.connections.Add(1)
 
 	var halves sync.WaitGroup
 	halves.Go(func() { p.pump(c, ToServer, server, client) })
@@ -166,7 +175,7 @@ func (p *Proxy) pump(c *pair, d Direction, to io.Writer, from io.Reader) {
 		n, err := from.Read(buffer)
 		if n > 0 {
 			p.bytes[d].Add(int64(n))
-			switch p.pass(d, buffer[:n]) {
+			switch p.pass(Chunk{c.number, d, buffer[:n]}) {
 			case Pass:
 				if _, err := to.Write(buffer[:n]); err != nil {
 					return
@@ -183,16 +192,16 @@ func (p *Proxy) pump(c *pair, d Direction, to io.Writer, from io.Reader) {
 }
 
 // pass waits while the direction is stalled and asks the filter.
-func (p *Proxy) pass(d Direction, chunk []byte) Action {
+func (p *Proxy) pass(chunk Chunk) Action {
 	for {
 		p.mu.Lock()
-		stalled, filter := p.stalled[d], p.filter
+		stalled, filter := p.stalled[chunk.Direction], p.filter
 		p.mu.Unlock()
 		if stalled == nil {
 			if filter == nil {
 				return Pass
 			}
-			return filter(d, chunk)
+			return filter(chunk)
 		}
 		select {
 		case <-stalled:
@@ -207,4 +216,29 @@ func (p *Proxy) close() {
 	p.listener.Close()
 	p.Cut()
 	p.wg.Wait()
+}
+
+// LoseReplies cuts a connection at the reply to a request that contains text: the
+// server has carried it out, and nobody hears of it. It does so n times, and calls
+// lost, if not nil, after each.
+func (p *Proxy) LoseReplies(text string, n int, lost func()) {
+	var mu sync.Mutex
+	asked := map[int64]bool{}
+	p.Filter(func(c Chunk) Action {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case n <= 0:
+		case c.Direction == ToServer && bytes.Contains(c.Bytes, []byte(text)):
+			asked[c.Connection] = true
+		case c.Direction == ToClient && asked[c.Connection]:
+			n--
+			delete(asked, c.Connection)
+			if lost != nil {
+				lost()
+			}
+			return Cut
+		}
+		return Pass
+	})
 }

@@ -109,11 +109,11 @@ func TestProxyFilterDropsAndCuts(t *testing.T) {
 	t.Parallel()
 	p := Start(t, echo(t))
 	c := dial(t, p)
-	p.Filter(func(d Direction, b []byte) Action {
+	p.Filter(func(c Chunk) Action {
 		switch {
-		case d == ToClient && string(b) == "drop\n":
+		case c.Direction == ToClient && string(c.Bytes) == "drop\n":
 			return Drop
-		case d == ToServer && string(b) == "cut\n":
+		case c.Direction == ToServer && string(c.Bytes) == "cut\n":
 			return Cut
 		}
 		return Pass
@@ -126,5 +126,22 @@ func TestProxyFilterDropsAndCuts(t *testing.T) {
 	}
 	if got, err := c.ask("cut", 5*time.Second); err == nil {
 		t.Fatalf("got %q on a connection that the filter cut", got)
+	}
+}
+
+func TestProxyLosesTheReplyToOneRequest(t *testing.T) {
+	t.Parallel()
+	p := Start(t, echo(t))
+	c := dial(t, p)
+	lost := 0
+	p.LoseReplies("secret", 1, func() { lost++ })
+	if got, err := c.ask("hello", 5*time.Second); got != "hello\n" || err != nil {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	if got, err := c.ask("secret", 5*time.Second); err == nil {
+		t.Fatalf("got %q, which should be lost", got)
+	}
+	if got, err := dial(t, p).ask("secret", 5*time.Second); got != "secret\n" || err != nil || lost != 1 {
+		t.Fatalf("got %q, %v the second time, lost %d", got, err, lost)
 	}
 }

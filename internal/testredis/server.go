@@ -118,7 +118,12 @@ func (s *Server) awaitPong(ended <-chan struct{}, log *bytes.Buffer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	for {
-		err := client.Ping(ctx).Err()
+		// A plain dial first: the client would log its failures.
+		conn, err := net.Dial("tcp", s.Addr)
+		if err == nil {
+			conn.Close()
+			err = client.Ping(ctx).Err()
+		}
 		if err == nil {
 			return nil
 		}

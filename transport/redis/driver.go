@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/goconsumer/consumer/core"
@@ -68,6 +70,10 @@ func newDriver(template goredis.Options, options Options) (*Driver, error) {
 	return &Driver{options: options, client: goredis.NewClient(&shared), template: template, scripts: newScripts()}, nil
 }
 
+// QuietClient turns off the client library's own log lines, for the whole
+// program: the driver reports what fails itself, and in the program's own form.
+func QuietClient() { logging.Disable() }
+
 // Close ends the connections. Sources and publishers are closed before.
 func (d *Driver) Close(context.Context) error { return d.client.Close() }
 
@@ -107,12 +113,9 @@ func isReply(err error) bool {
 
 // isSetup says whether an answer means that no retry can help.
 func isSetup(err error) bool {
-	for _, prefix := range []string{"NOAUTH", "WRONGPASS", "NOPERM", "ERR DB index", "ERR unknown command"} {
-		if goredis.HasErrorPrefix(err, prefix) {
-			return true
-		}
-	}
-	return false
+	return isReply(err) && slices.ContainsFunc([]string{
+		"NOAUTH", "WRONGPASS", "NOPERM", "The user executing the script can't", "DB index is out of range", "unknown command",
+	}, func(part string) bool { return strings.Contains(err.Error(), part) })
 }
 
 // dialer is the client's own, for a connection that its owner can break.

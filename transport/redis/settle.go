@@ -144,12 +144,12 @@ func (s *source) settleChunk(items []item, done func(i int, err error)) {
 		if args, err = s.settleArgs(c, items); err == nil {
 			reported := false
 			err = s.call(c, fault.RedisSettleAsked, args, func(r reply) {
+				s.overflow(r.dropped)
 				for i, it := range items {
 					if err := s.settledAs(it.d, r.codes[i], r.fault); !reported {
 						done(it.index, err)
 					}
 				}
-				s.overflow(r.dropped)
 			})
 			if err == nil {
 				return
