@@ -192,6 +192,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.source = source
 	e.flows.init(source, e.caps, e.cfg.Binding.Concurrency+max(e.cfg.Prefetch, 0))
 	e.mu.Unlock()
+	e.refreshStatus()
 	e.gate.join(e)
 	defer e.gate.leave(e)
 

@@ -63,6 +63,10 @@ func (e *Engine) setSettling(err error, someSettled bool) {
 // refreshStatus announces the status if it changed.
 func (e *Engine) refreshStatus() {
 	e.mu.Lock()
+	if e.source == nil { // it still opens: Run announces what comes of it
+		e.mu.Unlock()
+		return
+	}
 	now := e.statusLocked()
 	changed := now != e.health.last
 	e.health.last = now
