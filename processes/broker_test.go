@@ -152,6 +152,39 @@ func TestB53_ReadinessTellsTheTruthAboutABrokerThatGoesAway(t *testing.T) {
 	}
 }
 
+func TestAProcessThatLosesItsBrokerIsRetryingAndSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := brokers{"m": drivertest.NewMemory(drivertest.Republishing())}
+		var mu sync.Mutex
+		var heard []core.Status
+		opts := b.options()
+		opts.Listeners = []core.Listener{func(e *core.Event) {
+			if e.Kind == core.EventStatus {
+				mu.Lock()
+				defer mu.Unlock()
+				heard = append(heard, e.Status)
+			}
+		}}
+		m := mustNew(t, opts, processes.Spec{Name: "p", Transport: "m", Queue: "q"})
+		stop := start(t, m)
+		time.Sleep(time.Second)
+		b["m"].Down()
+		time.Sleep(time.Second)
+		if s := m.Status()[0]; s.State != processes.StateRetrying {
+			t.Errorf("it is %+v", s)
+		}
+		if err := stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(heard) < 2 || !heard[0].Ready || heard[1].Ready || heard[1].Reason == "" {
+			t.Errorf("heard %+v", heard)
+		}
+	})
+}
+
 func TestB53_ABrokerThatStaysAwayEndsTheHostWhenItGivesUp(t *testing.T) {
 	t.Parallel()
 	for name, upFirst := range map[string]bool{"from the start": false, "after it worked": true} {

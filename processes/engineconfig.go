@@ -30,7 +30,7 @@ func (p *process) engineConfig(r *replica, driver core.Driver, publisher *core.P
 		DeadSink:  sink,
 		Gate:      p.host.gate,
 		Listeners: append([]core.Listener{watch}, p.host.opts.Listeners...),
-		Logger:    r.logger,
+		Logger:    p.host.opts.Logger.With("transport", p.spec.Transport, "replica", r.index), // it adds the process
 	}
 }
 
@@ -53,7 +53,7 @@ func (p *process) makeDeadSink() (core.DeadSink, error) {
 	dead := p.spec.DeadLetter
 	switch {
 	case dead.Driver == DeadLogOnly:
-		return deadletter.NewLogOnly(p.logger, p.spec.Name), nil
+		return deadletter.NewLogOnly(p.host.opts.Logger, p.spec.Name), nil
 	case dead.Driver != DeadRedisList || dead.Transport == "" || dead.Transport == p.spec.Transport:
 		return nil, nil
 	case p.host.opts.DeadSink == nil:

@@ -190,6 +190,6 @@ func (p *process) binding(i int) core.Binding {
 		DeadLetters: p.spec.DeadLetter.DeadLetterPolicy,
 		Accept:      p.spec.Accept,
 		Options:     p.spec.Options,
-		Logger:      p.logger.With("replica", i),
+		Logger:      p.host.opts.Logger.With("process", p.spec.Name, "transport", p.spec.Transport, "replica", i),
 	}
 }
