@@ -30,7 +30,7 @@ type EngineConfig struct {
 	MaxDefers         int           // default 1000
 	MaxStuck          int           // default 16
 	MaxSize           int           // bytes of a body; default 16 MiB
-	Prefetch          int           // most deliveries held beyond running ones; default max(2 × concurrency, 64), -1 = none
+	Prefetch          int           // most deliveries held beyond running ones; default max(2 × concurrency, 256), see modestPrefetch; -1 = none
 	DefaultJobType    string        // wraps bodies that are no envelope; "" = they are malformed
 	RetryUnregistered bool          // unregistered: retry
 
@@ -139,7 +139,7 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	def(&cfg.MaxDefers, 1000)
 	def(&cfg.MaxStuck, 16)
 	def(&cfg.MaxSize, 16<<20)
-	def(&cfg.Prefetch, max(2*cfg.Binding.Concurrency, 64))
+	def(&cfg.Prefetch, defaultPrefetch(cfg.Binding.Concurrency))
 
 	e := &Engine{
 		cfg: cfg,

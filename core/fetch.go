@@ -9,10 +9,21 @@ import (
 	"github.com/goconsumer/consumer/internal/fault"
 )
 
-// prefetchLead is how far ahead of the slots the engine fetches: as many
-// deliveries as they finish in this time, so that slow jobs are not prefetched
-// at all and quick ones come in batches.
-const prefetchLead = 10 * time.Millisecond
+// How far ahead of the slots the engine fetches: as many deliveries as they finish
+// within prefetchLead, so that slow jobs are not prefetched at all and quick ones
+// come in batches. Past modestPrefetch only what they finish within quickLead
+// counts: jobs of microseconds need hundreds on hand to keep a claim, a settlement
+// and the slots busy at once, and still hold a job no longer than a round trip.
+const (
+	prefetchLead = 10 * time.Millisecond
+	quickLead    = time.Millisecond
+)
+
+// modestPrefetch is the most that jobs of any length may have waiting.
+func modestPrefetch(slots int) int { return max(2*slots, 64) }
+
+// defaultPrefetch is the most that quick jobs may have waiting.
+func defaultPrefetch(slots int) int { return max(2*slots, 256) }
 
 // fetchLoop is the fetcher: the only goroutine that calls Receive.
 func (e *Engine) fetchLoop(ctx context.Context) {
@@ -86,15 +97,16 @@ func (e *Engine) roomLocked() int {
 	return window - e.onHand
 }
 
-// windowLocked is how many deliveries may be on hand: one a slot, and what the
-// slots will finish within prefetchLead.
+// windowLocked is how many deliveries may be on hand: one a slot, and some ahead.
 func (e *Engine) windowLocked() int {
 	slots := e.cfg.Binding.Concurrency
-	ahead := 0
-	if avg := e.avgCost.Load(); avg > 0 && e.cfg.Prefetch > 0 {
-		ahead = int(min(int64(slots)*int64(prefetchLead)/avg, int64(e.cfg.Prefetch)))
+	avg := time.Duration(e.avgCost.Load())
+	if avg == 0 || e.cfg.Prefetch <= 0 {
+		return slots
 	}
-	return slots + ahead
+	within := func(lead time.Duration) int { return int(time.Duration(slots) * lead / avg) }
+	ahead := max(min(within(prefetchLead), modestPrefetch(slots)), within(quickLead))
+	return slots + min(ahead, e.cfg.Prefetch)
 }
 
 // learnCost keeps the average run time that sizes the prefetch.
