@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"os"
 
+	goredis "github.com/redis/go-redis/v9"
 	"golang.org/x/term"
 )
 
 // openLog makes the logger of --log-format and --log-level: lines on stderr.
 func (p *program) openLog() error {
+	goredis.SetLogger(silent{})
 	var level slog.Level
 	switch p.logLevel {
 	case "debug", "info", "warn", "error":
@@ -37,6 +40,13 @@ func (p *program) openLog() error {
 	}
 	return nil
 }
+
+// silent takes the lines that go-redis would print beside our own: the driver
+// reports the same faults as errors.
+type silent struct{}
+
+// Printf prints nothing.
+func (silent) Printf(context.Context, string, ...any) {}
 
 // isTerminal says whether a person reads w.
 func isTerminal(w io.Writer) bool {
