@@ -200,6 +200,7 @@ func (p *Process) fill(l layers) {
 		Block:        take[time.Duration](l, "redis", "block"),
 		Pool:         take[int](l, "redis", "pool"),
 		WaitReplicas: take[int](l, "redis", "wait_replicas"),
+		DeadPrefix:   p.DeadLetter.Prefix,
 	}
 }
 

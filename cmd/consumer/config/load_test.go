@@ -79,7 +79,7 @@ func TestEveryValueReachesItsField(t *testing.T) {
 			Restart: processes.Restart{Initial: time.Second, Max: time.Minute, Limit: 3},
 		},
 		Redis: config.Redis{Prefix: "jobs", KeyStyle: "hashtag", Lease: 5 * time.Second, DelayPoll: 200 * time.Millisecond,
-			Sweep: time.Second, Block: 2 * time.Second, Pool: 9},
+			Sweep: time.Second, Block: 2 * time.Second, Pool: 9, DeadPrefix: "job:dead:"},
 	}
 	if got := c.Process("job-redis"); !reflect.DeepEqual(*got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", *got, want)
