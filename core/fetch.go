@@ -221,7 +221,7 @@ func (e *Engine) prepare(t *task) bool {
 		return false
 	}
 	t.job = job
-	if d.Charged && d.Found.N == 0 {
+	if d.Charged && d.Found.N == 0 || e.gate.forgiven(e.pardonOf(job, job.Meta.Crashes())) {
 		uncharge(t)
 		job = t.job
 	}

@@ -15,10 +15,37 @@ type Gate struct {
 	closed  bool
 	alone   chan struct{} // of the closer: closed when onHand is down to its suspect
 	members map[*Engine]struct{}
+	pardon  pardon
+}
+
+// pardon remembers the last suspect that was lost while it ran alone: a cut
+// connection took it away, this OS process still lives, so the charge that comes
+// back with it is wrong.
+type pardon struct {
+	queue, id string
+	crashes   int // as charged
 }
 
 // NewGate makes an open gate.
 func NewGate() *Gate { return &Gate{members: map[*Engine]struct{}{}} }
+
+// forgive notes a pardon.
+func (g *Gate) forgive(p pardon) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pardon = p
+}
+
+// forgiven says whether p was noted, and uses it up.
+func (g *Gate) forgiven(p pardon) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pardon != p {
+		return false
+	}
+	g.pardon = pardon{}
+	return true
+}
 
 func (g *Gate) join(e *Engine) {
 	g.mu.Lock()

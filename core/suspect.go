@@ -43,6 +43,13 @@ func (e *Engine) runAlone(ctx context.Context, t *task) {
 	case <-t.settled:
 	case <-e.quit:
 	}
+	if t.refund != nil && t.isLost() {
+		e.gate.forgive(e.pardonOf(t.job, t.job.Meta.Crashes()+1))
+	}
+}
+
+func (e *Engine) pardonOf(job *Job, crashes int) pardon {
+	return pardon{queue: e.cfg.Binding.Queue, id: job.ID, crashes: crashes}
 }
 
 // charge stores the charged envelope in the delivery's place. false: the task is
