@@ -24,8 +24,9 @@ type drivers struct {
 	endpoints map[string]Endpoint
 	makers    map[string]DriverFunc
 
-	mu   sync.Mutex
-	made map[string]core.Driver
+	mu     sync.Mutex
+	made   map[string]core.Driver
+	closed bool
 }
 
 func newDrivers(endpoints []Endpoint, makers map[string]DriverFunc) *drivers {
@@ -54,6 +55,9 @@ func (d *drivers) open(endpoint string) (core.Driver, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed {
+		return nil, core.ErrClosed
+	}
 	if driver := d.made[endpoint]; driver != nil {
 		return driver, nil
 	}
@@ -67,10 +71,12 @@ func (d *drivers) open(endpoint string) (core.Driver, error) {
 	return driver, nil
 }
 
-// close closes every driver. Their sources and publishers are closed before.
+// close closes every driver and makes no more. Their sources and publishers are
+// closed before.
 func (d *drivers) close(logger *slog.Logger) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.closed = true
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	for name, driver := range d.made {
@@ -78,5 +84,4 @@ func (d *drivers) close(logger *slog.Logger) {
 			logger.Warn("driver.close_failed", "transport", name, "error", MaskURL(err.Error()))
 		}
 	}
-	clear(d.made)
 }

@@ -36,7 +36,7 @@ func (l *loader) checkProcess(p *Process, from layers) {
 		}
 	}
 	l.checkPatterns(p, from)
-	endpoint, ok := l.checkTransport(from, "transport")
+	endpoint, ok := l.checkTransport(p, from, "transport")
 	if !ok {
 		return
 	}
@@ -52,7 +52,7 @@ func (l *loader) checkProcess(p *Process, from layers) {
 
 // checkTransport finds the endpoint that a key names; ok is false when there is
 // none to go on with.
-func (l *loader) checkTransport(from layers, path ...string) (endpoint processes.Endpoint, ok bool) {
+func (l *loader) checkTransport(p *Process, from layers, path ...string) (endpoint processes.Endpoint, ok bool) {
 	v := from.value(field{}, path...)
 	if v == nil {
 		return processes.Endpoint{}, false
@@ -72,7 +72,7 @@ func (l *loader) checkTransport(from layers, path ...string) (endpoint processes
 	if best, near := nearest.Of(name, names); near {
 		hint = fmt.Sprintf("; did you mean %q?", best)
 	}
-	l.fault(v.line, v.column, "%s names an unknown transport %q%s", strings.Join(path, "."), name, hint)
+	l.fault(v.line, v.column, "processes.%s.%s names an unknown transport %q%s", p.Name, strings.Join(path, "."), name, hint)
 	return processes.Endpoint{}, false
 }
 
@@ -101,8 +101,8 @@ func (l *loader) checkDeadLetter(p *Process, from layers, family string) {
 		return
 	}
 	if v != nil {
-		if endpoint, ok := l.checkTransport(from, "dead_letter", "transport"); ok && findScheme(l.schemes, endpoint.URL).family != "redis" {
-			l.fault(v.line, v.column, "dead_letter.transport must name a Redis transport")
+		if endpoint, ok := l.checkTransport(p, from, "dead_letter", "transport"); ok && findScheme(l.schemes, endpoint.URL).family != "redis" {
+			l.fault(v.line, v.column, "processes.%s.dead_letter.transport must name a Redis transport", p.Name)
 		}
 		return
 	}

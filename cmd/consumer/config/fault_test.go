@@ -22,7 +22,7 @@ handlers:
   a: {http: {url: "http://127.0.0.1/"}, exec: {command: [x]}}
 `, nil)
 	want := []string{
-		`5: transport names an unknown transport "rediss"; did you mean "redis"?`,
+		`5: processes.job-redis.transport names an unknown transport "rediss"; did you mean "redis"?`,
 		`7: unknown key "concurency" in processes.job-redis; did you mean "concurrency"?`,
 		`8: processes.job-redis.handler_timeout needs a unit: 500ms, 30s, 5m or 1h`,
 		`10: handlers.a has http and exec; it must have one of them`,
@@ -58,7 +58,7 @@ func TestEachFaultHasItsLineAndSentence(t *testing.T) {
 		"unknown enum":            {small("isolation: thread"), `7: processes.p.isolation must be goroutine or os`},
 		"unknown weakening":       {small("accept: [speed]"), `7: each item of processes.p.accept must be delay or priority or order or retention`},
 		"bad queue name":          {small("dead_letter: {transport: \"a b\"}"), `7: processes.p.dead_letter.transport must be 1 to 120 of the characters A-Z a-z 0-9 . _ -`},
-		"unknown dead transport":  {small("dead_letter: {driver: redis_list, transport: s}"), `7: dead_letter.transport names an unknown transport "s"; did you mean "r"?`},
+		"unknown dead transport":  {small("dead_letter: {driver: redis_list, transport: s}"), `7: processes.p.dead_letter.transport names an unknown transport "s"; did you mean "r"?`},
 		"process without queue":   {"transports:\n  r: {url: \"redis://h\"}\nprocesses:\n  p: {transport: r}\n", `4: processes.p has no queue`},
 		"transport without url":   {"transports:\n  r: {}\nprocesses:\n  p: {transport: r, queue: q}\n", `2: transports.r has no url`},
 		"unknown scheme":          {"transports:\n  r: {url: \"reds://h\"}\nprocesses:\n  p: {transport: r, queue: q}\n", `2: transports.r.url has the unknown scheme "reds"; did you mean "redis"?`},

@@ -6,10 +6,11 @@ import (
 
 // resolved is an effective value and where it came from.
 type resolved struct {
-	data   any
-	source string
-	line   int // 0: not in the file
-	column int
+	data    any
+	source  string
+	line    int // 0: not in the file
+	column  int
+	written string // in the file, before expansion
 }
 
 // layers finds a process's values: what it says itself, then the environment,
@@ -21,13 +22,13 @@ type layers struct {
 // value is nil when nobody says anything.
 func (l layers) value(f field, path ...string) *resolved {
 	if e := l.process.at(path...); e != nil {
-		return &resolved{e.data, e.source, e.line, e.column}
+		return &resolved{e.data, e.source, e.line, e.column, e.written}
 	}
 	if e := l.environment.at(path...); e != nil {
 		return &resolved{data: e.data, source: e.source}
 	}
 	if e := l.defaults.at(path...); e != nil {
-		return &resolved{e.data, fmt.Sprintf("defaults (%s)", e.source), e.line, e.column}
+		return &resolved{e.data, fmt.Sprintf("defaults (%s)", e.source), e.line, e.column, e.written}
 	}
 	if f.builtin != nil {
 		return &resolved{data: f.builtin, source: "built-in"}
@@ -57,7 +58,7 @@ func (l layers) walk(fields []field, path []string, visit func(f field, path []s
 			}
 		case f.fields != nil && len(f.fields) == 0: // shows that it is there
 			if e := l.process.at(here...); e != nil {
-				visit(f, here, &resolved{"{}", e.source, e.line, e.column})
+				visit(f, here, &resolved{data: "{}", source: e.source})
 			}
 		case f.fields != nil:
 			l.walk(f.fields, here, visit)

@@ -22,7 +22,9 @@ type field struct {
 	env     string // environment variable that stands between a process and defaults
 	envRead parse  // nil = scalar
 	secret  bool   // shown as ***
-	family  string // a section that only transports of this family read
+	// asWritten: shown with its ${VAR}, whose values may be secrets.
+	asWritten bool
+	family    string // a section that only transports of this family read
 
 	// pending says whether a written value is one that this version cannot do
 	// yet; nil = all are built.
@@ -79,7 +81,7 @@ func handlerFields() []field {
 			{name: "timeout", scalar: duration(time.Millisecond)},
 		}},
 		{name: "exec", fields: []field{
-			{name: "command", list: nonEmpty, secret: true},
+			{name: "command", list: nonEmpty, asWritten: true},
 		}},
 		{name: "log", fields: []field{}},
 	}

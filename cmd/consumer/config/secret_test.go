@@ -91,7 +91,7 @@ func TestEveryValueIsShownWithItsSource(t *testing.T) {
 		"processes.other.retry_types.slow.*.base_delay":        "1m | defaults (consumer.yaml:10)",
 		"processes.other.max_size":                             "16777216 | built-in",
 		"handlers.order.paid.http.timeout":                     "10s | consumer.yaml:38",
-		"handlers.order.export.exec.command":                   "*** | consumer.yaml:39",
+		"handlers.order.export.exec.command":                   "[./export.sh, $${HOME}] | consumer.yaml:39",
 		"handlers.demo.*.log":                                  "{} | consumer.yaml:40",
 		"admin.listen":                                         "127.0.0.1:0 | consumer.yaml:42",
 		"admin.token":                                          " | consumer.yaml:42",

@@ -34,11 +34,14 @@ func (l *loader) addValue(prefix string) func(f field, path []string, v *resolve
 		if v == nil {
 			return
 		}
-		text := processes.MaskURL(format(v.data))
-		if f.secret && text != "" {
+		text := format(v.data)
+		switch {
+		case f.secret && text != "":
 			text = hidden
+		case f.asWritten:
+			text = v.written
 		}
-		l.config.values = append(l.config.values, Value{Key: prefix + strings.Join(path, "."), Text: text, Source: v.source})
+		l.config.values = append(l.config.values, Value{Key: prefix + strings.Join(path, "."), Text: processes.MaskURL(text), Source: v.source})
 	}
 }
 
@@ -56,10 +59,12 @@ func format(data any) string {
 		for i, item := range v {
 			items[i] = format(item)
 		}
-		return "[" + strings.Join(items, ", ") + "]"
+		return listed(items)
 	}
 	return fmt.Sprint(data)
 }
+
+func listed(items []string) string { return "[" + strings.Join(items, ", ") + "]" }
 
 // shortDuration is 5m rather than 5m0s.
 func shortDuration(d time.Duration) string {

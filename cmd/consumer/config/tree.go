@@ -17,7 +17,8 @@ import (
 type entry struct {
 	line, column int
 	source       string
-	data         any // a scalar, or a list as []any; nil for a section
+	data         any    // a scalar, or a list as []any; nil for a section
+	written      string // a scalar or list before expansion
 	keys         []string
 	children     map[string]*entry
 	faulty       map[string]bool // keys that were written and left out for a fault
@@ -158,7 +159,7 @@ func (r *reader) value(f field, at *ast.MappingValueNode, path string) *entry {
 
 func (r *reader) section(f field, n ast.Node, path string) *entry {
 	e := r.newEntry(n)
-	pairs, ok := r.pairs(n)
+	pairs, ok := r.pairs(n, maxMerges)
 	if !ok {
 		r.fault(e.line, e.column, "%s must be a section of keys and values", whereIs(path))
 		return nil
@@ -216,9 +217,16 @@ func (r *reader) fieldFor(f field, key string, line, column int, path string) (f
 	return field{}, false
 }
 
+// maxMerges bounds how many merge keys may lead from one mapping to the next,
+// since an anchor can hold an alias of itself.
+const maxMerges = 10
+
 // pairs lists a mapping's pairs, those of merge keys (<<) last and only where the
 // mapping has none of its own.
-func (r *reader) pairs(n ast.Node) ([]*ast.MappingValueNode, bool) {
+func (r *reader) pairs(n ast.Node, merges int) ([]*ast.MappingValueNode, bool) {
+	if merges < 0 {
+		return nil, false
+	}
 	var all []*ast.MappingValueNode
 	switch v := n.(type) {
 	case *ast.NullNode:
@@ -238,7 +246,7 @@ func (r *reader) pairs(n ast.Node) ([]*ast.MappingValueNode, bool) {
 			has[pair.Key.GetToken().Value] = true
 			continue
 		}
-		more, ok := r.pairs(r.plain(pair.Value))
+		more, ok := r.pairs(r.plain(pair.Value), merges-1)
 		if !ok {
 			return nil, false
 		}
@@ -265,6 +273,7 @@ func (r *reader) scalar(read parse, n, key ast.Node, path string) *entry {
 		r.fault(e.line, e.column, "%s must be a single value", path)
 		return nil
 	}
+	e.written = text
 	text, err := expand(text, r.lookupEnv)
 	if err == nil {
 		e.data, err = read(text)
@@ -284,13 +293,13 @@ func (r *reader) list(f field, n, key ast.Node, path string) *entry {
 		return nil
 	}
 	e := r.newEntry(n)
-	items := []any{}
+	items, written := []any{}, []string{}
 	for _, item := range sequence.Values {
 		if v := r.scalar(f.list, r.plain(item), item, "each item of "+path); v != nil {
-			items = append(items, v.data)
+			items, written = append(items, v.data), append(written, v.written)
 		}
 	}
-	e.data = items
+	e.data, e.written = items, listed(written)
 	return e
 }
 
