@@ -50,7 +50,7 @@ type ProcessError struct {
 func (e *ProcessError) Error() string { return "process " + e.Process + ": " + MaskURL(e.Err.Error()) }
 func (e *ProcessError) Unwrap() error { return e.Err }
 
-// CrashLoopError: a replica ended by itself too often in a row.
+// CrashLoopError says that a replica ended by itself too often in a row.
 type CrashLoopError struct {
 	Crashes int
 	Err     error // the last one
@@ -62,7 +62,8 @@ func (e *CrashLoopError) Error() string {
 
 func (e *CrashLoopError) Unwrap() error { return e.Err }
 
-// GiveUpError: a process was not ready for as long as Options.GiveUpAfter.
+// GiveUpError says that a process was not ready for as long as
+// Options.GiveUpAfter.
 type GiveUpError struct {
 	After  time.Duration
 	Reason string

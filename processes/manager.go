@@ -117,9 +117,11 @@ func (m *Manager) Abort() {
 	}
 }
 
-// Pause stops a process from fetching and Resume lets it go on; both report
-// whether the manager hosts a process of that name. A paused process is ready.
-func (m *Manager) Pause(name string) bool  { return m.setPaused(name, true) }
+// Pause stops a process from fetching; running jobs finish. It reports whether
+// the manager hosts a process of that name. A paused process is ready.
+func (m *Manager) Pause(name string) bool { return m.setPaused(name, true) }
+
+// Resume undoes Pause.
 func (m *Manager) Resume(name string) bool { return m.setPaused(name, false) }
 
 func (m *Manager) setPaused(name string, paused bool) bool {

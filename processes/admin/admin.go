@@ -108,7 +108,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	if err != nil {
 		_ = s.http.Close()
 	}
-	<-served
+	if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+		err = errors.Join(err, end)
+	}
 	return err
 }
 

@@ -83,7 +83,7 @@ func post(ctx context.Context, client *http.Client, address string, job *core.Jo
 	if err != nil {
 		return nil, nil, err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxReply+1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("the answer broke off: %w", err)
