@@ -61,7 +61,7 @@ func TestEveryMessageHasItsFate(t *testing.T) {
 		body, reason, err string
 		raw               bool
 	}{
-		{"not json", "malformed", "not JSON at byte 0", true},
+		{"hello", "malformed", "not JSON at byte 0", true},
 		{`{"jobId":"a","payload":{}}`, "malformed", "no jobType", true},
 		{`[1]`, "malformed", "not a JSON object", true},
 		{envelope("scalar", "play.job", `42`), "malformed", "payload is not an object or list", true},

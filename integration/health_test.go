@@ -15,7 +15,9 @@ admin: {listen: "127.0.0.1:0"}
 
 func newAdmin(t *testing.T) *lab {
 	t.Helper()
-	return newLab(t, strings.ReplaceAll(adminConfig, "REPLICAS", "1"))
+	// A wait that the server is holding ends within block, whatever becomes of the
+	// list.
+	return newLab(t, strings.NewReplacer("REPLICAS", "1", "sweep: 500ms", "sweep: 500ms, block: 1s").Replace(adminConfig))
 }
 
 // adminAddr is where the program's admin address is, from its log.

@@ -152,16 +152,19 @@ func (p *program) wait(limit time.Duration) int {
 	select {
 	case <-p.ended:
 	case <-time.After(limit):
-		p.signal(syscall.SIGQUIT)
-		<-p.ended
+		p.kill()
 		p.t.Fatalf("%s did not end within %s:\n%s", p.cmd, limit, p.stderr.tail())
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// stop asks for a soft stop and wants exit code 0 within limit.
+// stop asks a host for a soft stop, once it listens for signals, and wants exit
+// code 0 within limit.
 func (p *program) stop(limit time.Duration) {
 	p.t.Helper()
+	eventually(p.t, 10*time.Second, "the host has started", func() bool {
+		return strings.Contains(p.stderr.String(), "host.start")
+	})
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(limit); code != 0 {
 		p.t.Fatalf("%s ended with exit code %d after SIGTERM:\n%s", p.cmd, code, p.stderr.tail())

@@ -3,6 +3,7 @@ package integration
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,47 +81,46 @@ func results(runs []run, wanted ...string) map[string]int {
 	return counts
 }
 
-// holdings are the ids that Redis holds for a queue, place by place, read with
-// plain commands.
+// holdings are the ids that Redis holds for a queue, place by place.
 type holdings struct {
 	ready, delayed, processing, dead []string
 }
 
 func (h holdings) waiting() int { return len(h.ready) + len(h.delayed) + len(h.processing) }
 
-// holds reads every place of a queue (hash-tagged keys, prefix dq).
+// snapshot reads every place of a queue in one step, so that no job moves from a
+// place that is still to be read to one that was read.
+var snapshot = redis.NewScript(`
+local q = ARGV[1]
+local processing = {}
+for _, key in ipairs(redis.call('KEYS', 'dq:processing:{' .. q .. '}:*')) do
+	for _, body in ipairs(redis.call('LRANGE', key, 0, -1)) do
+		table.insert(processing, body)
+	end
+end
+return {
+	redis.call('LRANGE', 'dq:ready:{' .. q .. '}', 0, -1),
+	redis.call('ZRANGE', 'dq:delay:{' .. q .. '}', 0, -1),
+	processing,
+	redis.call('LRANGE', 'job:dead:{' .. q .. '}', 0, -1),
+}`)
+
+// holds is what a queue (hash-tagged keys, prefix dq) holds now.
 func holds(t *testing.T, client *redis.Client, queue string) holdings {
 	t.Helper()
-	ctx := t.Context()
-	var h holdings
-	var err error
-	list := func(key string) []string {
-		var bodies []string
-		if err == nil {
-			bodies, err = client.LRange(ctx, key, 0, -1).Result()
-		}
-		return bodies
-	}
-	h.ready = idsOf(list("dq:ready:{" + queue + "}"))
-	var delayed []string
-	if err == nil {
-		delayed, err = client.ZRange(ctx, "dq:delay:{"+queue+"}", 0, -1).Result()
-	}
-	h.delayed = idsOf(delayed)
-	for _, key := range keys(t, client, "dq:processing:{"+queue+"}:*") {
-		h.processing = append(h.processing, idsOf(list(key))...)
-	}
-	for _, body := range list("job:dead:{" + queue + "}") {
-		var record struct{ Job json.RawMessage }
-		if json.Unmarshal([]byte(body), &record) != nil {
-			record.Job = json.RawMessage(body) // a test's own bad entry
-		}
-		h.dead = append(h.dead, idOf(string(record.Job)))
-	}
+	reply, err := snapshot.Run(t.Context(), client, nil, queue).Slice()
 	if err != nil {
 		t.Fatalf("read queue %s: %v", queue, err)
 	}
-	return h
+	places := make([][]string, len(reply))
+	for i, place := range reply {
+		bodies, _ := place.([]any)
+		for _, body := range bodies {
+			text, _ := body.(string)
+			places[i] = append(places[i], idOf(text))
+		}
+	}
+	return holdings{ready: places[0], delayed: places[1], processing: places[2], dead: places[3]}
 }
 
 func keys(t *testing.T, client *redis.Client, pattern string) []string {
@@ -136,26 +136,22 @@ func keys(t *testing.T, client *redis.Client, pattern string) []string {
 	return found
 }
 
-func idsOf(bodies []string) []string {
-	var ids []string
-	for _, body := range bodies {
-		ids = append(ids, idOf(body))
-	}
-	return ids
-}
-
-// idOf is the jobId of an envelope, or the whole text when it has none.
+// idOf is the jobId of an envelope or of a dead-letter record's job, or the whole
+// text when there is none.
 func idOf(body string) string {
 	var e struct {
 		JobID string `json:"jobId"`
+		Job   struct {
+			JobID string `json:"jobId"`
+		} `json:"job"`
 	}
-	if err := json.Unmarshal([]byte(body), &e); err != nil || e.JobID == "" {
+	if json.Unmarshal([]byte(body), &e) != nil || e.JobID == "" && e.Job.JobID == "" {
 		return body
 	}
-	return e.JobID
+	return cmp.Or(e.JobID, e.Job.JobID)
 }
 
-// conserve is the conservation rule: every published id has a terminal result in
+// conserve is the conservation rule: every published id has SUCCESS or DISCARD in
 // the ledger or is held by the broker. It returns how many runs with a terminal
 // result there were beyond one a job. The broker is read before the ledger.
 func conserve(t *testing.T, published []string, h holdings, runs func() []run) (duplicates int) {
@@ -166,18 +162,24 @@ func conserve(t *testing.T, published []string, h holdings, runs func() []run) (
 			held[id] = true
 		}
 	}
-	terminal := results(runs(), "SUCCESS", "DISCARD", "FAIL")
-	for _, n := range terminal {
-		duplicates += n - 1
-	}
+	all := runs()
+	done := results(all, "SUCCESS", "DISCARD")
 	var missing []string
 	for _, id := range published {
-		if !held[id] && terminal[id] == 0 {
+		if !held[id] && done[id] == 0 {
 			missing = append(missing, id)
 		}
 	}
 	if len(missing) > 0 {
 		t.Errorf("%d of %d jobs are nowhere, for example %s", len(missing), len(published), missing[0])
+		for _, r := range all {
+			if r.ID == missing[0] {
+				t.Errorf("that job ran as attempt %d of process %d with result %s", r.Attempt, r.PID, r.Result)
+			}
+		}
+	}
+	for _, n := range results(all, "SUCCESS", "DISCARD", "FAIL") {
+		duplicates += n - 1
 	}
 	return duplicates
 }

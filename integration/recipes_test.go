@@ -23,7 +23,7 @@ var recipes = map[string]string{
 	"B52": "cli", "B53": "cli",
 }
 
-func TestEveryFaultRecipeHasATest(t *testing.T) {
+func TestEveryRecipeIsATest(t *testing.T) {
 	t.Parallel()
 	found := recipeTests(t)
 	for _, recipe := range slices.Sorted(maps.Keys(recipes)) {

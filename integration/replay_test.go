@@ -125,7 +125,7 @@ func TestB47_ReplayingManyDeadLettersNeedsLittleMemory(t *testing.T) {
 		peak = max(peak, peakKiB(p.cmd.Process.Pid))
 		return p.gone()
 	})
-	if code := p.wait(0); code != 0 {
+	if code := p.wait(time.Second); code != 0 {
 		t.Errorf("exit code %d: %s", code, p.stderr.tail())
 	}
 	h := holds(t, l.client, "play")

@@ -70,12 +70,15 @@ func (d *dlq) replay(cmd *cobra.Command, flags replayFlags) error {
 		options.Batch = min(max(int(flags.rate/10), 1), 100)
 	}
 	report, err := deadletter.Replay(ctx, d.store, port, d.filter, options)
-	word := "replayed"
-	if flags.dryRun {
-		word = "would be replayed"
+	outcome := d.conclude(report, err)
+	if outcome == nil || report.Replayed > 0 {
+		word := "replayed"
+		if flags.dryRun {
+			word = "would be replayed"
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s %s to %s\n", counted(report.Replayed, "job", "jobs"), word, target.Name)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s to %s\n", counted(report.Replayed, "job ", "jobs ")+word, target.Name)
-	return d.conclude(report, err)
+	return outcome
 }
 
 // conclude makes the verb's error of a replay's report.
