@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/goconsumer/consumer/core"
@@ -24,13 +25,20 @@ const (
 	stderrTail = 2 << 10  // bytes kept for the error
 )
 
+// Commands runs commands as handlers and knows which run. The zero value is
+// ready to use.
+type Commands struct {
+	mu      sync.Mutex
+	running map[*os.Process]struct{}
+}
+
 // Exec is a handler that runs a command in a process group of its own, with the
 // envelope on stdin and JOB_ID, JOB_TYPE and JOB_ATTEMPT in the environment. A
 // last line on stdout like an HTTP handler's JSON answer decides, else the exit
 // code does: 0 SUCCESS, 65 FAIL, 75 RETRY, 76 DEFER, 100 DISCARD, everything
 // else, a signal too, RETRY. The tail of stderr is the error. When its time is
 // over the group gets TERM, and KILL after KillAfter.
-func Exec(command ...string) core.Handler {
+func (c *Commands) Exec(command ...string) core.Handler {
 	return func(ctx context.Context, job *core.Job) error {
 		stdout, stderr := tail{limit: stdoutTail}, tail{limit: stderrTail}
 		cmd := exec.CommandContext(ctx, command[0], command[1:]...)
@@ -39,7 +47,7 @@ func Exec(command ...string) core.Handler {
 		cmd.Env = append(os.Environ(),
 			"JOB_ID="+printable(job.ID), "JOB_TYPE="+printable(job.Type), "JOB_ATTEMPT="+strconv.Itoa(job.Attempt))
 		ownGroup(cmd)
-		cut := false // written before Run returns, if at all
+		cut := false // written before Wait returns, if at all
 		cmd.Cancel = func() error {
 			err := terminate(cmd.Process)
 			cut = err == nil
@@ -48,18 +56,46 @@ func Exec(command ...string) core.Handler {
 		// Bounds also the wait for pipes that a grandchild holds open.
 		cmd.WaitDelay = KillAfter
 
-		err := cmd.Run()
-		switch {
-		case cut:
+		if err := cmd.Start(); err != nil {
+			if ctx.Err() != nil {
+				return core.Retry(context.Cause(ctx))
+			}
+			return core.Retry(fmt.Errorf("command did not start: %w", err))
+		}
+		c.add(cmd.Process)
+		_ = cmd.Wait() // the process's state says more
+		c.remove(cmd.Process)
+		if cut {
 			kill(cmd.Process) // what is left of the group
 			return core.Retry(context.Cause(ctx))
-		case cmd.ProcessState == nil && ctx.Err() != nil:
-			return core.Retry(context.Cause(ctx))
-		case cmd.ProcessState == nil:
-			return core.Retry(fmt.Errorf("command did not start: %w", err))
 		}
 		return readExit(cmd.ProcessState, &stdout, &stderr)
 	}
+}
+
+// Kill ends the groups of all commands that still run, at once. A program calls
+// it last: what a hard stop could not wait for would outlive it.
+func (c *Commands) Kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := range c.running {
+		kill(p)
+	}
+}
+
+func (c *Commands) add(p *os.Process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running == nil {
+		c.running = map[*os.Process]struct{}{}
+	}
+	c.running[p] = struct{}{}
+}
+
+func (c *Commands) remove(p *os.Process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.running, p)
 }
 
 // readExit decides. A command that a signal ended said its last word too early to

@@ -17,7 +17,7 @@ import (
 	"github.com/goconsumer/consumer/processes/builtin"
 )
 
-func shell(script string) core.Handler { return builtin.Exec("/bin/sh", "-c", script) }
+func shell(script string) core.Handler { return new(builtin.Commands).Exec("/bin/sh", "-c", script) }
 
 func TestExecExitsDecide(t *testing.T) {
 	t.Parallel()
@@ -75,7 +75,7 @@ func TestExecGivesTheEnvelopeAndTheJobsNames(t *testing.T) {
 
 func TestExecACommandThatIsNotThereRetries(t *testing.T) {
 	t.Parallel()
-	r := core.ResultOf(builtin.Exec("/nowhere/command")(t.Context(), decode(t, envelope)))
+	r := core.ResultOf(new(builtin.Commands).Exec("/nowhere/command")(t.Context(), decode(t, envelope)))
 	if r.Status != core.StatusRetry || !strings.HasPrefix(r.Err.Error(), "command did not start: ") {
 		t.Errorf("got %v %v", r.Status, r.Err)
 	}
@@ -121,6 +121,27 @@ func TestExecEndsTheWholeGroupWhenTimeIsOver(t *testing.T) {
 			waitFor(t, func() bool { return !alive(pid) })
 		})
 	}
+}
+
+func TestKillEndsTheCommandsThatStillRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var commands builtin.Commands
+	done := make(chan error, 2)
+	for i := range 2 {
+		handler := commands.Exec("/bin/sh", "-c", "trap '' TERM; touch "+dir+"/"+strconv.Itoa(i)+"; sleep 60 & wait; sleep 60")
+		go func() { done <- handler(t.Context(), decode(t, envelope)) }()
+	}
+	waitFor(t, func() bool {
+		_, first := os.Stat(dir + "/0")
+		_, second := os.Stat(dir + "/1")
+		return first == nil && second == nil
+	})
+	commands.Kill()
+	for range 2 {
+		check(t, <-done, answer{core.StatusRetry, policy, "signal: killed"})
+	}
+	commands.Kill() // nothing runs any more
 }
 
 // alive tells whether a process runs: one that only waits to be reaped does not.

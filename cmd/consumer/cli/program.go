@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/goconsumer/consumer/processes/builtin"
 )
 
 // program is one execution of a command line.
@@ -20,6 +22,8 @@ type program struct {
 	logFormat  string
 	logLevel   string
 	logger     *slog.Logger // set before a verb runs
+
+	commands builtin.Commands // those of exec handlers
 }
 
 // run executes the command line and prints its error, if any, as one sentence.

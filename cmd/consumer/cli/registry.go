@@ -28,7 +28,7 @@ func (p *program) handler(cfg *config.Config, h config.Handler) core.Handler {
 	case h.HTTP != nil:
 		return builtin.HTTP(builtin.HTTPConfig{URL: h.HTTP.URL, Timeout: h.HTTP.Timeout, Connections: slots(cfg)})
 	case h.Exec != nil:
-		return builtin.Exec(h.Exec.Command...)
+		return p.commands.Exec(h.Exec.Command...)
 	}
 	return builtin.Log(p.logger)
 }

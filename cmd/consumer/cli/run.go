@@ -117,6 +117,7 @@ func (h *host) run(ctx context.Context, registry *core.Registry, giveUpAfter tim
 	wg.Go(func() { h.answerSignals(side, manager) })
 
 	logger.Info("host.start", "processes", strings.Join(h.names(), ","), "config", h.config.Path)
+	defer h.program.commands.Kill() // a hard stop waits for none of them
 	err = manager.Run(ctx)
 	if h.program.halt.Err() != nil {
 		return err // the second signal decides the exit code
