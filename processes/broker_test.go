@@ -317,7 +317,7 @@ func TestWhatTheTransportCannotGiveStopsTheProcessWithASentence(t *testing.T) {
 		b := brokers{"m": drivertest.NewMemory(drivertest.Republishing())}
 		m := mustNew(t, b.options(), processes.Spec{Name: "p", Transport: "m", Queue: "q", Ordering: core.OrderingKey})
 		err := m.Run(t.Context())
-		if processes.ExitCode(err) != processes.ExitConfig || !strings.Contains(err.Error(), "order") {
+		if processes.ExitCode(err) != processes.ExitConfig || !strings.Contains(err.Error(), "order") || strings.Count(err.Error(), "process p") != 1 {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -47,7 +47,12 @@ type ProcessError struct {
 	Err     error
 }
 
-func (e *ProcessError) Error() string { return "process " + e.Process + ": " + MaskURL(e.Err.Error()) }
+// Error names the process once: a sentence of the core may do so already.
+func (e *ProcessError) Error() string {
+	prefix := "process " + e.Process + ": "
+	return prefix + strings.TrimPrefix(MaskURL(e.Err.Error()), prefix)
+}
+
 func (e *ProcessError) Unwrap() error { return e.Err }
 
 // CrashLoopError says that a replica ended by itself too often in a row.

@@ -11,10 +11,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/goconsumer/consumer/core"
+	"github.com/goconsumer/consumer/core/drivertest"
 	"github.com/goconsumer/consumer/processes"
 	"github.com/goconsumer/consumer/processes/admin"
 )
@@ -190,4 +192,61 @@ func TestB44_APanicInAHealthCallbackIsOneBadAnswer(t *testing.T) {
 	if code, _, _ := get(t, address+"/readyz", ""); code != 200 {
 		t.Errorf("afterwards %d", code)
 	}
+}
+
+func TestB53_ReadyzFollowsTheSubscription(t *testing.T) {
+	t.Parallel()
+	broker := drivertest.NewMemory(drivertest.Republishing())
+	opened := make(chan struct{})
+	broker.Inject(drivertest.Fault{Op: drivertest.OpOpen, Hold: opened})
+	manager, err := processes.New([]processes.Spec{{Name: "p", Transport: "m", Queue: "orders"}}, processes.Options{
+		Endpoints: []processes.Endpoint{{Name: "m", URL: "memory://"}},
+		Drivers:   map[string]processes.DriverFunc{"memory": func(processes.Endpoint) (core.Driver, error) { return broker.Open(), nil }},
+		Logger:    slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := serve(t, admin.Config{}, manager)
+	becomes := func(what string, code int) map[string]any {
+		t.Helper()
+		deadline := time.After(5 * time.Second)
+		for {
+			got, _, body := get(t, address+"/readyz", "")
+			if got == code {
+				return body["processes"].([]any)[0].(map[string]any)
+			}
+			select {
+			case <-deadline:
+				t.Fatalf("%s: still %d %v", what, got, body)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	becomes("before the start", 503)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- manager.Run(ctx) }()
+	becomes("before the subscription", 503)
+	close(opened)
+	becomes("subscribed", 200)
+	manager.Pause("p")
+	if p := becomes("paused", 200); p["paused"] != true || p["state"] != "paused" {
+		t.Errorf("paused: %v", p)
+	}
+	manager.Resume("p")
+	broker.Down()
+	if reason := becomes("the broker is down", 503)["reason"].(string); !strings.Contains(reason, "orders") {
+		t.Errorf("the reason does not name the queue: %s", reason)
+	}
+	if code, _, _ := get(t, address+"/livez", ""); code != 200 {
+		t.Errorf("livez is %d while the broker is down", code)
+	}
+	broker.Up()
+	becomes("the broker is back", 200)
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("run: %v", err)
+	}
+	becomes("stopped", 503)
 }
