@@ -49,6 +49,7 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	refuse  bool
+	ended   bool
 	stalled [2]chan struct{} // nil = flowing; closed when it flows again
 	filter  func(Chunk) Action
 	pairs   map[*pair]struct{}
@@ -156,6 +157,9 @@ func (p *Proxy) serve(client net.Conn) {
 	c := &pair{number: p.connections.Add(1), client: client, server: server}
 	p.mu.Lock()
 	p.pairs[c] = struct{}{}
+	if p.refuse || p.ended { // since the dial began
+		c.close()
+	}
 	p.mu.Unlock()
 
 	var halves sync.WaitGroup
@@ -214,6 +218,9 @@ func (p *Proxy) pass(chunk Chunk) Action {
 func (p *Proxy) close() {
 	close(p.done)
 	p.listener.Close()
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
 	p.Cut()
 	p.wg.Wait()
 }

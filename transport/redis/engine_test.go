@@ -3,6 +3,7 @@ package redis
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -230,7 +231,7 @@ func TestAJobThatLosesItsPlaceIsCancelled(t *testing.T) {
 	// Somebody takes this consumer for dead.
 	id := w.raw.ZRange(t.Context(), w.keys.consumers, 0, 0).Val()[0]
 	w.raw.ZRem(t.Context(), w.keys.consumers, id)
-	if err := <-cause; err == nil || !contains(err.Error(), "longer ours") {
+	if err := <-cause; !errors.Is(err, core.ErrLost) {
 		t.Fatalf("cause: %v", err)
 	}
 	w.eventually("it runs again and is done", func() bool { return runs.most() == 2 && len(w.processing()) == 0 })
