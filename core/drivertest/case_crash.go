@@ -215,6 +215,7 @@ func cutConnections(k *kit) {
 	k.publish(k.open(), k.jobs(n, "job", "kit.job")...)
 	w := k.start(handlers{"kit.job": func(ctx context.Context, _ *core.Job) error { return sleep(ctx, 10*time.Millisecond) }},
 		func(c *core.EngineConfig) { c.MaxCrashes = 1 })
+	w.ready() // a cut before that may end the engine: opening is tried again by its owner
 	for i := range 8 {
 		k.awaitLedger(fmt.Sprintf("work goes on after cut %d", i), k.limits.Recovery+k.limits.Patience, func(l *ledger) bool {
 			return len(l.runsOf("")) >= 3*i
