@@ -20,7 +20,7 @@ import (
 const maxClaim = 500
 
 // Receive claims what is there, up to max; when nothing is, it waits at the
-// server for one job. An empty source costs three commands each Block.
+// server for one job. An empty source costs four commands each Block.
 func (s *source) Receive(ctx context.Context, max int) ([]*core.Delivery, error) {
 	for {
 		if ctx.Err() != nil || s.stopped() {
@@ -116,6 +116,7 @@ func (s *source) await(ctx context.Context, c *consumer) ([]*core.Delivery, erro
 
 	var moved *goredis.Cmd
 	var marked *goredis.IntCmd
+	var lease *goredis.FloatCmd
 	read := s.mover.wait(early.Done(), func(client *goredis.Client) {
 		client.Pipelined(s.life, func(p goredis.Pipeliner) error {
 			// The name goes first, on the same connection: whenever the move
@@ -125,6 +126,7 @@ func (s *source) await(ctx context.Context, c *consumer) ([]*core.Delivery, erro
 			moved = p.Do(s.life, "BLMOVE", s.keys.ready, c.processing, "RIGHT", "LEFT",
 				strconv.FormatFloat(s.options.Block.Seconds(), 'f', 3, 64))
 			marked = p.Exists(s.life, s.keys.found)
+			lease = p.ZScore(s.life, s.keys.consumers, c.id) // a move cannot check it beforehand
 			return nil
 		})
 	})
@@ -144,7 +146,10 @@ func (s *source) await(ctx context.Context, c *consumer) ([]*core.Delivery, erro
 			return nil, nil // ctx ended and the server was silent: not a new fault
 		}
 		return nil, s.driver.failure(doing, err)
-	case c.gone():
+	case lease.Err() == goredis.Nil:
+		s.lose(c)
+	}
+	if c.gone() {
 		return nil, nil // it lies in the old name's list, where the sweep finds it
 	}
 	found := 0
