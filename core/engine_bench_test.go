@@ -85,8 +85,8 @@ func BenchmarkRunDecide(b *testing.B) {
 	}
 	handler, pattern := e.cfg.Handlers.Lookup(job.Type)
 	w := &worker{e: e}
-	w.timer = time.AfterFunc(time.Hour, w.onTimer)
-	defer w.timer.Stop()
+	w.initAlarm()
+	defer w.alarm.timer.Stop()
 	d := &Delivery{Body: []byte(canonical)}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -29,11 +29,10 @@ type task struct {
 	ctx      runContext
 	cancel   context.CancelCauseFunc
 	state    atomic.Int32
-	deadline atomic.Int64 // unix ns; 0 = no time limit
-	limit    time.Duration
-	timing   sync.Mutex  // held by extend and by the timer while they look at deadline
-	timedOut bool        // under timing
-	timer    *time.Timer // the worker's; under timing
+	worker   *worker       // that runs it, or gave it up
+	deadline atomic.Int64  // unix ns; 0 = no time limit; written under worker.timing
+	limit    time.Duration // under worker.timing
+	timedOut bool          // under worker.timing
 
 	started time.Time
 	cost    time.Duration
@@ -52,15 +51,21 @@ const (
 
 // extend moves the deadline, see Extend.
 func (t *task) extend(d time.Duration) bool {
-	t.timing.Lock()
-	defer t.timing.Unlock()
+	w := t.worker
+	w.timing.Lock()
+	defer w.timing.Unlock()
 	if t.limit == 0 || t.timedOut || t.state.Load() != taskRunning {
 		return false
 	}
 	t.limit = d
-	t.deadline.Store(time.Now().Add(d).UnixNano())
-	t.timer.Reset(d)
+	t.expireLocked(time.Now().Add(d))
 	return true
+}
+
+// expireLocked sets the deadline; worker.timing is held.
+func (t *task) expireLocked(at time.Time) {
+	t.deadline.Store(at.UnixNano())
+	t.worker.alarm.set(at)
 }
 
 // isLost says whether the delivery stopped being ours.
@@ -85,13 +90,17 @@ func (t *task) id() string {
 }
 
 // taskQueue hands tasks from the fetch goroutine to the workers, first in first
-// out.
+// out. Idle workers are woken one after the other, each by the one before it when
+// there is still something to do: where jobs take microseconds two awake workers
+// do them all, and the others are not woken for nothing; where jobs wait, the
+// whole chain is awake within microseconds.
 type taskQueue struct {
 	mu     sync.Mutex
 	some   sync.Cond
 	items  []*task
 	head   int
-	idle   int
+	idle   int  // workers that wait
+	waking bool // one of them was woken and has not come yet
 	closed bool
 }
 
@@ -110,7 +119,13 @@ func (q *taskQueue) push(tasks ...*task) {
 		q.items, q.head = q.items[:n], 0
 	}
 	q.items = append(q.items, tasks...)
-	for range min(len(tasks), q.idle) {
+	q.wakeLocked()
+}
+
+// wakeLocked wakes one more worker if there is a task and a worker for it.
+func (q *taskQueue) wakeLocked() {
+	if q.head < len(q.items) && q.idle > 0 && !q.waking {
+		q.waking = true
 		q.some.Signal()
 	}
 }
@@ -126,10 +141,12 @@ func (q *taskQueue) pop() *task {
 		q.idle++
 		q.some.Wait()
 		q.idle--
+		q.waking = false
 	}
 	t := q.items[q.head]
 	q.items[q.head] = nil
 	q.head++
+	q.wakeLocked()
 	t.state.Store(taskRunning)
 	return t
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/goconsumer/consumer/internal/fault"
 )
 
-// worker is one slot: a goroutine that runs handlers one after the other, and a
-// timer that enforces their time limits. A worker whose handler was given up is
+// worker is one slot: a goroutine that runs handlers one after the other, and an
+// alarm that enforces their time limits. A worker whose handler was given up is
 // replaced and ends when that handler returns.
 type worker struct {
 	e       *Engine
-	timer   *time.Timer
 	current atomic.Pointer[task]
+	timing  sync.Mutex // guards alarm, and limit, deadline and timedOut of the current task
+	alarm   alarm
 	goid    int64 // for the stack of a stuck handler
 	left    sync.Once
 }
@@ -49,10 +50,16 @@ func (w *worker) leave() {
 	})
 }
 
+// initAlarm makes the alarm, not set.
+func (w *worker) initAlarm() {
+	w.alarm.timer = time.AfterFunc(time.Hour, w.onAlarm)
+	w.alarm.timer.Stop()
+}
+
 func (w *worker) loop() {
 	w.goid = goroutineID()
-	w.timer = time.AfterFunc(time.Hour, w.onTimer)
-	w.timer.Stop()
+	w.initAlarm()
+	defer w.alarm.timer.Stop()
 	for {
 		t := w.e.queue.pop()
 		if t == nil || !w.run(t) {
@@ -101,18 +108,17 @@ func (w *worker) begin(t *task) {
 	t.ctx.task = t
 	t.ctx.Context, t.cancel = context.WithCancelCause(parent)
 	t.started = time.Now()
+	t.worker = w
+	w.timing.Lock()
 	w.current.Store(t)
 	t.limit = e.timeout
 	if own := t.job.Meta.Timeout(); own > 0 {
 		t.limit = own
 	}
 	if t.limit > 0 {
-		t.timing.Lock()
-		t.timer = w.timer
-		t.deadline.Store(t.started.Add(t.limit).UnixNano())
-		w.timer.Reset(t.limit)
-		t.timing.Unlock()
+		t.expireLocked(t.started.Add(t.limit))
 	}
+	w.timing.Unlock()
 	e.emitStarted(t)
 }
 
@@ -139,13 +145,10 @@ type opaque struct{ error }
 // end takes the handler's word, unless it was given up before.
 func (w *worker) end(t *task, err error) (alive bool) {
 	e := w.e
+	w.timing.Lock()
 	w.current.Store(nil)
-	t.timing.Lock()
 	limit := t.limit
-	if limit > 0 {
-		w.timer.Stop()
-	}
-	t.timing.Unlock()
+	w.timing.Unlock()
 	if !t.state.CompareAndSwap(taskRunning, taskReturned) {
 		e.stuckReturned(t)
 		return false
@@ -180,27 +183,24 @@ func (e *Engine) judge(job *Job, err, cause error, limit time.Duration) Decision
 
 func timeoutError(limit time.Duration) error { return fmt.Errorf("timed out after %s", limit) }
 
-// onTimer fires at the deadline of the current task and once more when the grace
-// after it is over. It may fire late, for a task that is gone or was extended.
-func (w *worker) onTimer() {
+// onAlarm fires at the deadline of the current task and once more when the grace
+// after it is over. It may fire before, set for a task that is gone or was extended.
+func (w *worker) onAlarm() {
+	w.timing.Lock()
+	defer w.timing.Unlock()
+	w.alarm.fired()
 	t := w.current.Load()
-	if t == nil {
+	if t == nil || t.limit == 0 || t.state.Load() != taskRunning {
 		return
 	}
-	t.timing.Lock()
-	defer t.timing.Unlock()
-	if t.timer == nil || t.state.Load() != taskRunning {
-		return
-	}
-	if left := time.Until(time.Unix(0, t.deadline.Load())); left > 0 {
-		w.timer.Reset(left)
+	if deadline := time.Unix(0, t.deadline.Load()); time.Now().Before(deadline) {
+		w.alarm.set(deadline)
 		return
 	}
 	if !t.timedOut {
 		t.timedOut = true
 		t.cancel(ErrTimedOut)
-		t.deadline.Store(time.Now().Add(w.e.grace).UnixNano())
-		w.timer.Reset(w.e.grace)
+		t.expireLocked(time.Now().Add(w.e.grace))
 		w.e.emitTask(EventTimedOut, t, func(ev *Event) { ev.Err = timeoutError(t.limit) })
 		return
 	}
