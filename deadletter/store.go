@@ -15,7 +15,7 @@ type Store interface {
 	// moves nothing by it. Exactly those entries that visit returns are removed
 	// then, whether or not it returns an error as well. An error of visit ends
 	// the visit and is returned; ErrEnough ends it without one. Entries that
-	// arrive meanwhile may be missed.
+	// arrive meanwhile are not shown.
 	Visit(ctx context.Context, visit func(page []*Entry) (remove []*Entry, err error)) error
 }
 

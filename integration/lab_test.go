@@ -18,6 +18,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	// The programs under test are built by a go command of their own: this makes
+	// their code part of the test binary, so that no result is cached past a change.
+	_ "github.com/goconsumer/consumer/cmd/consumer/cli"
 	"github.com/goconsumer/consumer/internal/testredis"
 )
 

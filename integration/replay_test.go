@@ -227,3 +227,33 @@ func TestDeadLettersAreListedFilteredAndShown(t *testing.T) {
 	sameIDs(t, "ready", h.ready, []string{"dead-0"})
 	sameIDs(t, "dead", h.dead, []string{"dead-1", "dead-2"})
 }
+
+func TestB47_JobsThatFailAgainDuringAReplayAreNotReplayedTwice(t *testing.T) {
+	t.Parallel()
+	l := newPlay(t, "1")
+	n := sized(2_000, 10_000)
+	for batch := range slices.Chunk(numbers(n), 1000) {
+		pipe := l.client.Pipeline()
+		for _, i := range batch {
+			job := envelope(fmt.Sprintf("dead-%06d", i), "play.job", `{"do":["FAIL"]}`)
+			pipe.LPush(t.Context(), "job:dead:{play}", `{"job":`+job+`,"error":"it failed","at":1720764000,"reason":"failed"}`)
+		}
+		if _, err := pipe.Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	worker := l.start(binaries.worker, nil, "run", "--process=play")
+	code, stdout, stderr := l.run(binaries.stock, "dlq", "replay", "--process=play", "--rate=2000")
+	if want := fmt.Sprintf("%d jobs replayed to play\n", n); code != 0 || stdout != want {
+		t.Errorf("exit code %d, stdout %q, want %q; stderr %q", code, stdout, want, stderr)
+	}
+	eventually(t, 30*time.Second, "every job is dead again", func() bool {
+		return l.client.LLen(t.Context(), "job:dead:{play}").Val() == int64(n)
+	})
+	worker.stop(10 * time.Second)
+	for id, runs := range results(l.readLedger(), "FAIL") {
+		if runs != 1 {
+			t.Fatalf("job %s ran %d times", id, runs)
+		}
+	}
+}

@@ -62,14 +62,20 @@ func (l *DeadLetters) Count(ctx context.Context) (int64, error) {
 }
 
 // Visit reads the list from its old end in pages. New entries come in at the
-// other end, so places counted from the old end stay.
+// other end, so places counted from the old end stay; it ends with the newest one
+// of its beginning, or a replay of jobs that die again would never end.
 func (l *DeadLetters) Visit(ctx context.Context, visit func([]*deadletter.Entry) ([]*deadletter.Entry, error)) error {
+	left, err := l.Count(ctx)
+	if err != nil {
+		return err
+	}
 	kept, size := int64(0), int64(deadPage)
-	for {
-		page, err := l.page(ctx, kept, size)
+	for left > 0 {
+		page, err := l.page(ctx, kept, min(size, left))
 		if err != nil || len(page) == 0 {
 			return err
 		}
+		left -= int64(len(page))
 		remove, visitErr := visit(page)
 		if err := l.remove(ctx, remove); err != nil {
 			return err
@@ -83,6 +89,7 @@ func (l *DeadLetters) Visit(ctx context.Context, visit func([]*deadletter.Entry)
 		kept += int64(len(page) - len(remove))
 		size = pageSize(page)
 	}
+	return nil
 }
 
 // page reads entries after the kept oldest ones, oldest first.
