@@ -20,6 +20,9 @@ func LogListener(logger *slog.Logger, logSuccess func(process string) bool) core
 	return l.log
 }
 
+// maxIDs bounds how many jobs a line names that are only news, not lost.
+const maxIDs = 20
+
 type logListener struct {
 	logger     *slog.Logger
 	logSuccess func(process string) bool
@@ -44,8 +47,8 @@ func (l *logListener) log(e *core.Event) {
 	case core.EventSettleError:
 		l.line(slog.LevelWarn, "settle.failed", e, slog.Int("tries", e.N))
 	case core.EventRedelivered:
-		l.line(slog.LevelWarn, "jobs.redelivered", e, slog.String("cause", e.Cause), slog.Int("jobs", e.N), slog.Any("ids", e.IDs))
-	case core.EventDeadOverflow:
+		l.line(slog.LevelWarn, "jobs.redelivered", e, slog.String("cause", e.Cause), slog.Int("jobs", e.N), slog.Any("ids", e.IDs[:min(len(e.IDs), maxIDs)]))
+	case core.EventDeadOverflow: // all of them: nobody else will name these
 		l.line(slog.LevelError, "dead_letter.overflow", e, slog.Int("jobs", e.N), slog.Any("ids", e.IDs))
 	case core.EventStatus:
 		l.status(e)

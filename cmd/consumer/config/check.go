@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,11 +85,20 @@ func (l *loader) checkPatterns(p *Process, from layers) {
 	}
 	registry := core.NewRegistry()
 	for _, rule := range p.RetryTypes {
-		if err := registry.Handle(rule.Pattern, func(context.Context, *core.Job) error { return nil }); err != nil {
-			e := section.at(rule.Pattern)
-			l.fault(e.line, e.column, "retry_types.%s: %s", rule.Pattern, err)
-		}
+		l.checkPattern(registry, "retry_types", rule.Pattern, section.at(rule.Pattern))
 	}
+}
+
+// checkPattern adds a pattern to those of its section and reports a tie.
+func (l *loader) checkPattern(registry *core.Registry, section, pattern string, e *entry) {
+	err := registry.Handle(pattern, func(context.Context, *core.Job) error { return nil })
+	if err == nil {
+		return
+	}
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause // without the registry's own "register handler"
+	}
+	l.fault(e.line, e.column, "%s.%s: %s", section, pattern, err)
 }
 
 // checkDeadLetter settles which Redis keeps the dead letters of redis_list.

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -69,9 +68,7 @@ func (l *loader) loadHandlers() {
 	for _, pattern := range keysOf(section) {
 		h := section.at(pattern)
 		l.checkHandler(pattern, h)
-		if err := registry.Handle(pattern, func(context.Context, *core.Job) error { return nil }); err != nil {
-			l.fault(h.line, h.column, "handlers.%s: %s", pattern, err)
-		}
+		l.checkPattern(registry, "handlers", pattern, h)
 		handler := Handler{Pattern: pattern, Log: h.at("log") != nil}
 		if h.at("http") != nil {
 			handler.HTTP = &HTTPHandler{}

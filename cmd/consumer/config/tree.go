@@ -132,7 +132,7 @@ func (r *reader) section(f field, n ast.Node, path string) *entry {
 			continue
 		}
 		firstLine[key] = line
-		child, ok := r.fieldFor(f, key, line, column, path)
+		child, ok := r.fieldFor(f, e, key, line, column, path)
 		if !ok {
 			continue
 		}
@@ -145,8 +145,9 @@ func (r *reader) section(f field, n ast.Node, path string) *entry {
 	return e
 }
 
-// fieldFor finds what a key means in a section.
-func (r *reader) fieldFor(f field, key string, line, column int, path string) (field, bool) {
+// fieldFor finds what a key means in a section. What a typo stands for counts as
+// written, so that one mistake is one fault.
+func (r *reader) fieldFor(f field, e *entry, key string, line, column int, path string) (field, bool) {
 	if f.each != nil {
 		if _, err := f.each.key(key); err != nil {
 			r.fault(line, column, "the name of a %s %s", f.each.name, err)
@@ -167,6 +168,7 @@ func (r *reader) fieldFor(f field, key string, line, column int, path string) (f
 	}
 	switch best, ok := nearest.Of(key, known); {
 	case ok:
+		e.leaveOut(best)
 		r.fault(line, column, "unknown key %q%s; did you mean %q?", key, where, best)
 	case len(known) == 0:
 		r.fault(line, column, "unknown key %q%s, which has no keys", key, where)
