@@ -83,7 +83,7 @@ func Read(stored []byte) *Entry {
 	for name, field := range map[string]*string{
 		"error": &r.Error, "reason": &r.Reason, "queue": &r.Queue, "process": &r.Process, "transport": &r.Transport, "source": &r.Source,
 	} {
-		json.Unmarshal(members[name], field) // of another type: stays empty
+		_ = json.Unmarshal(members[name], field) // of another type: stays empty
 	}
 	var at float64
 	if json.Unmarshal(members["at"], &at) == nil {

@@ -185,10 +185,10 @@ func (p *play) work() {
 		p.t.Fatalf("coretest: the engine stopped: %v\n%s", err, p.trace.Trace)
 	case <-p.limit:
 		e.Abort()
-		<-ended
+		_ = <-ended
 		p.t.Fatalf("coretest: the job has not ended within %v:\n%s", p.cfg.Limit, p.trace.Trace)
 	}
-	<-ended
+	_ = <-ended // it was told to stop, or died with its broker
 }
 
 // collect reads what is left at the broker.

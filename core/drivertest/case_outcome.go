@@ -150,7 +150,6 @@ func (o outcome) run(k *kit) {
 	id := "job"
 	d := k.open()
 	if o.body != "" {
-		id = ""
 		k.send(d, core.Message{Body: []byte(o.body)})
 	} else {
 		j := k.job(id, o.jobType)

@@ -157,8 +157,10 @@ func (m *Memory) Up() {
 	m.down = false
 }
 
-// Pause stops every delivery from a queue, and Resume goes on.
-func (m *Memory) Pause(queue string)  { m.setPaused(queue, true) }
+// Pause stops every delivery from a queue.
+func (m *Memory) Pause(queue string) { m.setPaused(queue, true) }
+
+// Resume ends Pause.
 func (m *Memory) Resume(queue string) { m.setPaused(queue, false) }
 
 func (m *Memory) setPaused(queue string, paused bool) {

@@ -80,8 +80,10 @@ func (s *Server) Stop() { s.end(syscall.SIGTERM) }
 func (s *Server) Kill() { s.end(syscall.SIGKILL) }
 
 // Pause stops the server's process (SIGSTOP): connections stay, answers don't
-// come. Resume lets it go on.
-func (s *Server) Pause()  { s.signal(syscall.SIGSTOP) }
+// come.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 // Restart starts an ended server again, at the same address and with what it

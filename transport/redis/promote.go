@@ -96,7 +96,7 @@ func (s *source) listen(rings chan<- struct{}) {
 		var rung *goredis.StringSliceCmd
 		s.ringer.wait(s.working.Done(), func(client *goredis.Client) {
 			rung = goredis.NewStringSliceCmd(s.working, "BLPOP", s.keys.bell, strconv.FormatFloat(s.options.Block.Seconds(), 'f', 3, 64))
-			client.Process(s.working, rung)
+			_ = client.Process(s.working, rung)
 		})
 		switch err := rung.Err(); {
 		case err == nil:

@@ -54,7 +54,7 @@ func (s *source) fetch(ctx context.Context, c *consumer, max int) ([]*core.Deliv
 		if jobs, err := s.await(ctx, c); err != nil || len(jobs) > 0 {
 			return jobs, err
 		}
-		s.health.report(partFetch, nil)
+		_ = s.health.report(partFetch, nil)
 	}
 	return nil, nil
 }
@@ -118,7 +118,7 @@ func (s *source) await(ctx context.Context, c *consumer) ([]*core.Delivery, erro
 	var marked *goredis.IntCmd
 	var lease *goredis.FloatCmd
 	read := s.mover.wait(early.Done(), func(client *goredis.Client) {
-		client.Pipelined(s.life, func(p goredis.Pipeliner) error {
+		_, _ = client.Pipelined(s.life, func(p goredis.Pipeliner) error {
 			// The name goes first, on the same connection: whenever the move
 			// happens, sweepers know whose list it went to, even if this program
 			// slept until it counted as dead and was forgotten.

@@ -87,7 +87,7 @@ func (d *Driver) OpenSource(ctx context.Context, b core.Binding, n core.Notices)
 	s.keepers.Go(s.keepLease)
 	s.workers.Go(s.sweeper)
 	s.workers.Go(s.promoter)
-	s.health.report(partFetch, nil)
+	_ = s.health.report(partFetch, nil)
 	return s, nil
 }
 

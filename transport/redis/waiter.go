@@ -103,8 +103,8 @@ func (w *waiter) drop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.conn != nil {
-		w.conn.Close()
+		_ = w.conn.Close()
 	}
 }
 
-func (w *waiter) close() { w.client.Close() }
+func (w *waiter) close() { _ = w.client.Close() }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,14 +97,11 @@ func (d *demo) run(ctx context.Context) error {
 // host publishes the messages while the manager runs and stops it when they have
 // all ended.
 func (d *demo) host(ctx context.Context, manager *processes.Manager, driver core.Driver, binding core.Binding, messages []core.Message) error {
-	hosting, stop := context.WithCancel(ctx)
-	defer stop()
-	hosted := make(chan error, 1)
-	go func() { hosted <- manager.Run(hosting) }()
-	defer func() {
-		stop()
-		<-hosted
-	}()
+	hosting, stop := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop(nil)
+	wg.Go(func() { stop(manager.Run(hosting)) }) // it may end by itself, with a reason
 
 	port, err := driver.OpenPublisher(ctx, binding)
 	if err != nil {
@@ -115,7 +113,7 @@ func (d *demo) host(ctx context.Context, manager *processes.Manager, driver core
 	if err := port.Close(ctx); err != nil {
 		return err
 	}
-	return d.awaitAll(ctx, len(messages))
+	return d.awaitAll(hosting, len(messages))
 }
 
 // awaitAll waits until every published job has ended, with a progress bar where a
