@@ -333,3 +333,36 @@ func TestAWrongPolicyStopsTheProcessInsteadOfBeingTriedForEver(t *testing.T) {
 		}
 	})
 }
+
+func TestTooManyStuckHandlersStopTheirProcessAndAskForARestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := brokers{"m": drivertest.NewMemory(drivertest.Republishing())}
+		registry := core.NewRegistry()
+		let := make(chan struct{})
+		err := errors.Join(
+			registry.Handle("t", func(context.Context, *core.Job) error { <-let; return nil }),
+			registry.Handle("good", func(context.Context, *core.Job) error { return nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := b.options()
+		opts.Registry = registry
+		m := mustNew(t, opts,
+			processes.Spec{Name: "stuck", Transport: "m", Queue: "q", Concurrency: 2, MaxStuck: 3, HandlerTimeout: time.Second, Types: []string{"t"}},
+			processes.Spec{Name: "good", Transport: "m", Queue: "other", Types: []string{"good"}})
+		push(b["m"], "q", 0, 10)
+		stop := start(t, m)
+		within(t, time.Minute, "failed", func() bool { return m.Status()[0].State == processes.StateFailed })
+		if s := m.Status()[0]; !s.NeedsRestart || s.Ready || !strings.Contains(s.Reason, "max_stuck") {
+			t.Errorf("it is %+v", s)
+		}
+		if s := m.Status()[1]; !s.Ready || s.NeedsRestart {
+			t.Errorf("the other is %+v", s)
+		}
+		if err := stop(); processes.ExitCode(err) != processes.ExitFailed || !errors.Is(err, core.ErrTooManyStuck) {
+			t.Errorf("stop: %v", err)
+		}
+		close(let)
+	})
+}
