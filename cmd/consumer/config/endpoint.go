@@ -94,6 +94,7 @@ func unknownScheme(word string, all []scheme) error {
 	for i, s := range all {
 		known[i], _, _ = strings.Cut(s.prefix, "://")
 	}
+	slices.Sort(known)
 	known = slices.Compact(known)
 	if !namePattern.MatchString(strings.ReplaceAll(word, "+", "-")) || len(word) > 20 {
 		return fmt.Errorf("has an unknown scheme; known are %s", strings.Join(known, ", "))

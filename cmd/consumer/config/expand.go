@@ -29,6 +29,9 @@ func expand(text string, lookupEnv func(string) (string, bool)) (string, error) 
 			continue
 		}
 		length := strings.IndexByte(text[start:], '}')
+		if inner := strings.LastIndex(text[start:start+max(length, 0)], "${"); inner > 0 {
+			return "", fmt.Errorf("has a ${ inside another one, which does not expand; give it a plain default")
+		}
 		if length < 0 {
 			return "", fmt.Errorf("has a ${ without its }; write $${ for a plain one")
 		}

@@ -83,6 +83,8 @@ func TestEachFaultHasItsLineAndSentence(t *testing.T) {
 		"two documents":            {small() + "---\nprocesses: {}\n", `9: a second YAML document begins here; the file must be a single one`},
 		"alias without anchor":     {small("retry: *none"), "7: the alias *none has no anchor\n7: processes.p.retry must be a section of keys and values"},
 		"broken YAML":              {"processes: [a\nb: hush-hush", `2: is not valid YAML: ',' or ']' must be specified`},
+		"variable in a default":    {small("default_job_type: \"${A:-${B:-x}}\""), `7: processes.p.default_job_type has a ${ inside another one, which does not expand; give it a plain default`},
+		"not UTF-8":                {small("default_job_type: \"\xff\""), `7: is not UTF-8; save the file as UTF-8`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -217,10 +217,27 @@ processes:
   a: &a {transport: r, queue: a, concurrency: 3, retry: &r {max_attempts: 2}}
   b: {<<: *a, queue: b}
   c: {transport: r, queue: c, retry: *r}
+  d: {<<: [*a, {queue: d, max_stuck: 9}], queue: e}
 `, nil)
 	b := c.Process("b")
 	if b.Queue != "b" || b.Concurrency != 3 || b.Retry.MaxAttempts != 2 || c.Process("c").Retry.MaxAttempts != 2 {
 		t.Errorf("b is %+v", b)
+	}
+	if d := c.Process("d"); d.Queue != "e" || d.Concurrency != 3 || d.MaxStuck != 9 {
+		t.Errorf("d is %+v", d)
+	}
+}
+
+func TestAFileMayComeFromAnyEditor(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string]string{
+		"byte order mark": "\ufeff" + small("enabled: TRUE"),
+		"Windows lines":   strings.ReplaceAll(small("enabled: True"), "\n", "\r\n"),
+		"directive":       "%YAML 1.2\n---\n" + small("enabled: true"),
+	} {
+		if p := mustLoad(t, file, nil).Process("p"); p.Queue != "q" || !p.Enabled {
+			t.Errorf("%s: %+v", name, p)
+		}
 	}
 }
 

@@ -75,11 +75,17 @@ func (r *reader) pairs(n ast.Node, merges int) ([]*ast.MappingValueNode, bool) {
 			has[pair.Key.GetToken().Value] = true
 			continue
 		}
-		more, ok := r.pairs(r.plain(pair.Value), merges-1)
-		if !ok {
-			return nil, false
+		sources := []ast.Node{r.plain(pair.Value)}
+		if list, ok := sources[0].(*ast.SequenceNode); ok { // <<: [*a, *b], the first wins
+			sources = list.Values
 		}
-		merged = append(merged, more...)
+		for _, source := range sources {
+			more, ok := r.pairs(r.plain(source), merges-1)
+			if !ok {
+				return nil, false
+			}
+			merged = append(merged, more...)
+		}
 	}
 	for _, pair := range merged {
 		if key := pair.Key.GetToken().Value; !has[key] {

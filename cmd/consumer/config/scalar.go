@@ -44,9 +44,9 @@ func keyPrefix(text string) (any, error) {
 
 func boolean(text string) (any, error) {
 	switch text {
-	case "true":
+	case "true", "True", "TRUE": // as YAML has them
 		return true, nil
-	case "false":
+	case "false", "False", "FALSE":
 		return false, nil
 	}
 	return nil, errors.New("must be true or false")

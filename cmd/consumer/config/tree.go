@@ -1,9 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -67,8 +70,14 @@ func (r *reader) fault(line, column int, format string, args ...any) {
 	r.faults = append(r.faults, Fault{File: r.file, Line: line, Column: column, Text: fmt.Sprintf(format, args...)})
 }
 
-// read parses a whole file. An empty one is an empty section.
+// read parses a whole file. An empty one is an empty section; a byte order mark
+// at its start is no part of it.
 func (r *reader) read(body []byte, fields []field) *entry {
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
+	if !utf8.Valid(body) {
+		r.fault(invalidLine(body), 1, "is not UTF-8; save the file as UTF-8")
+		return &entry{}
+	}
 	parsed, err := parser.ParseBytes(body, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		// The error's own text would quote the file around the fault.
@@ -80,7 +89,11 @@ func (r *reader) read(body []byte, fields []field) *entry {
 		return &entry{}
 	}
 	root := &entry{}
-	for i, doc := range parsed.Docs {
+	docs := slices.DeleteFunc(parsed.Docs, func(doc *ast.DocumentNode) bool {
+		_, directive := doc.Body.(*ast.DirectiveNode) // %YAML 1.2
+		return directive
+	})
+	for i, doc := range docs {
 		if i > 0 && doc.Body != nil {
 			line, column := position(doc.Body)
 			r.fault(line, column, "a second YAML document begins here; the file must be a single one")
@@ -92,6 +105,22 @@ func (r *reader) read(body []byte, fields []field) *entry {
 		}
 	}
 	return root
+}
+
+// invalidLine is the line of the first byte that is not UTF-8.
+func invalidLine(body []byte) int {
+	line := 1
+	for len(body) > 0 {
+		c, size := utf8.DecodeRune(body)
+		if c == utf8.RuneError && size == 1 {
+			break
+		}
+		if c == '\n' {
+			line++
+		}
+		body = body[size:]
+	}
+	return line
 }
 
 func (r *reader) newEntry(n ast.Node) *entry {
