@@ -42,6 +42,9 @@ func (p *Policy) retryFor(jobType string) RetryPolicy {
 	return p.Retry
 }
 
+// MaxAttempts is what an envelope of a job type has when it says nothing itself.
+func (p *Policy) MaxAttempts(jobType string) int { return p.retryFor(jobType).MaxAttempts }
+
 // Before decides what needs no handler: a job that was charged with too many
 // crashes or has expired. ok is false when the job is to be run.
 func (p *Policy) Before(job *Job, now time.Time) (d Decision, ok bool) {

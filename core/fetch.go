@@ -266,7 +266,7 @@ func (e *Engine) decode(d *Delivery) (*Job, error) {
 		}
 	}
 	if job.MaxAttempts == 0 {
-		job.MaxAttempts = e.policy.retryFor(job.Type).MaxAttempts
+		job.MaxAttempts = e.policy.MaxAttempts(job.Type)
 	}
 	if d.Attempt > 0 {
 		job.Attempt = d.Attempt

@@ -86,6 +86,7 @@ func TestCommandLines(t *testing.T) {
 		"publish without a type":          {config: twoProcesses, args: []string{"publish", "--process=orders"}, code: 2, stderr: []string{"--type"}},
 		"publish of a scalar":             {config: twoProcesses, args: []string{"publish", "--process=orders", "--type=x", "--payload=42"}, code: 2, stderr: []string{"--payload"}},
 		"publish of no JSON":              {config: twoProcesses, args: []string{"publish", "--process=orders", "--type=x", "--payload={"}, code: 2, stderr: []string{"--payload"}},
+		"publish of an empty payload":     {config: twoProcesses, args: []string{"publish", "--process=orders", "--type=x", "--payload="}, code: 2, stderr: []string{"--payload"}},
 		"publish of bad meta":             {config: twoProcesses, args: []string{"publish", "--process=orders", "--type=x", "--meta=k"}, code: 2, stderr: []string{"k=v"}},
 		"publish none":                    {config: twoProcesses, args: []string{"publish", "--process=orders", "--type=x", "--count=0"}, code: 2, stderr: []string{"--count"}},
 		"publish into the past":           {config: twoProcesses, args: []string{"publish", "--process=orders", "--type=x", "--delay=-1s"}, code: 2, stderr: []string{"--delay"}},

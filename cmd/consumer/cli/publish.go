@@ -102,6 +102,9 @@ func (f publishFlags) job() (*core.Job, error) {
 	case f.count < 1:
 		return nil, usageErrorf("--count=%d: publish at least 1", f.count)
 	}
+	if strings.TrimSpace(f.payload) == "" { // most likely a variable that is not set
+		return nil, usageErrorf("--payload is empty: write --payload='{}' or leave it out")
+	}
 	job, err := core.NewJob(f.jobType, json.RawMessage(f.payload))
 	if err != nil {
 		return nil, usageErrorf("--payload: %w", err)
@@ -163,6 +166,10 @@ func (p *program) publishAll(cmd *cobra.Command, cfg *config.Config, process *co
 	}
 	defer closePort()
 	publisher := core.NewPublisher(port)
+	policy, err := retryPolicy(process)
+	if err != nil {
+		return err
+	}
 
 	var ids bytes.Buffer
 	confirmed := 0
@@ -170,6 +177,11 @@ func (p *program) publishAll(cmd *cobra.Command, cfg *config.Config, process *co
 	for batch, err := range batches(jobs, delay) {
 		if err != nil {
 			return err
+		}
+		for _, out := range batch {
+			if out.Job.MaxAttempts == 0 {
+				out.Job.MaxAttempts = policy.MaxAttempts(out.Job.Type)
+			}
 		}
 		errs := publisher.PublishBatch(ctx, batch)
 		for i, out := range batch {
@@ -196,6 +208,17 @@ func (p *program) publishAll(cmd *cobra.Command, cfg *config.Config, process *co
 		code = ExitFailed
 	}
 	return &exitError{code, fmt.Errorf("%d of %d jobs are confirmed, their ids are on stdout; publish the others again (%s)", confirmed, total, first)}
+}
+
+// retryPolicy is what the process grants its jobs.
+func retryPolicy(process *config.Process) (*core.Policy, error) {
+	policy := &core.Policy{Retry: process.Retry}
+	for _, rule := range process.RetryTypes {
+		if err := policy.RetryFor(rule.Pattern, rule.Policy); err != nil {
+			return nil, &exitError{ExitConfig, err}
+		}
+	}
+	return policy, nil
 }
 
 // batches groups jobs for publishing; it stops at the first error.

@@ -123,6 +123,9 @@ func (l *lines) jobs() iter.Seq2[*core.Job, error] {
 				yield(nil, fmt.Errorf("read jobs: %w", readErr))
 				return
 			}
+			if n == 1 {
+				line = bytes.TrimPrefix(line, []byte("\ufeff")) // a byte order mark
+			}
 			if line = bytes.TrimSpace(line); len(line) > 0 {
 				job, err := jobOfLine(line)
 				if err != nil {
