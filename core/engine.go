@@ -95,6 +95,7 @@ type Engine struct {
 
 	mu            sync.Mutex
 	onHand        int // deliveries that are not settled, and a Receive under way
+	gated         int // those of them that the gate counts, see standBy
 	tasks         map[*task]struct{}
 	lanes         map[string]*lane // by order key
 	flows         flows            // by the broker's lane
@@ -261,9 +262,9 @@ func (e *Engine) shutdown(stopFetch func()) error {
 	e.waitEmpty()
 	e.queue.close()
 	close(e.quit)
+	e.hardCancel(ErrStopping) // a dead-letter sink that does not answer ends with it
 	e.helpers.Wait()
 	e.workers.Wait()
-	e.hardCancel(ErrStopping)
 	return e.closeSource()
 }
 
@@ -336,7 +337,7 @@ func (e *Engine) closeSource() error {
 	err := e.source.Close(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.gate.add(-e.onHand) // nothing of this engine is on hand any more
+	e.leaveGateLocked(e.gated) // nothing of this engine is on hand any more
 	switch {
 	case e.failure != nil:
 		return e.failure

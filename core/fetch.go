@@ -74,6 +74,7 @@ func (e *Engine) waitRoom(ctx context.Context) int {
 			e.mu.Lock()
 			if !e.stopping {
 				e.onHand++
+				e.gated++
 				e.mu.Unlock()
 				return room
 			}
@@ -136,8 +137,9 @@ func (e *Engine) receive(ctx context.Context, room int) ([]*Delivery, error) {
 	e.mu.Lock()
 	e.cancelReceive = nil
 	e.addOnHandLocked(len(ds) - 1)
-	e.mu.Unlock()
+	e.gated += len(ds) - 1
 	e.gate.add(len(ds) - 1)
+	e.mu.Unlock()
 	return ds, err
 }
 

@@ -222,6 +222,7 @@ func (s *settler) finish(batch []*task, errs []error) {
 // again settles a task once more after a backoff. The handler is not run again.
 func (s *settler) again(t *task, err error) {
 	t.tries++
+	s.e.standBy(t)
 	s.e.emitTask(EventSettleError, t, func(ev *Event) { ev.Err, ev.N = err, t.tries })
 	delay := backoffAt(settleBackoffFirst, settleBackoffMost, t.tries)
 	time.AfterFunc(delay, func() {
@@ -283,27 +284,51 @@ func (e *Engine) leave(tasks []*task) {
 		return
 	}
 	var resume []Lane
+	gated := 0
 	e.mu.Lock()
 	for _, t := range tasks {
 		delete(e.tasks, t)
+		if !t.standsBy {
+			gated++
+		}
 		if e.flows.remove(t.d.Lane) {
 			resume = append(resume, t.d.Lane)
 		}
 	}
 	e.addOnHandLocked(-len(tasks))
+	e.leaveGateLocked(gated)
 	e.mu.Unlock()
 	for _, t := range tasks {
 		e.loss.leave(t.loss)
-		if t.settled != nil {
-			close(t.settled)
-		}
+		t.endAlone()
 	}
 	e.finished.Add(int64(len(tasks)))
-	e.gate.add(-len(tasks))
 	if len(resume) > 0 {
 		e.flows.pauser.ResumeLanes(resume)
 	}
 	e.wakeFetcher()
+}
+
+// standBy takes a task whose settlement failed out of the gate: its handler has
+// ended, so it can bring nobody down any more, and how long its broker or its
+// dead-letter place stays away must not decide when a suspect of any engine runs
+// or when the others may go on after it.
+func (e *Engine) standBy(t *task) {
+	e.mu.Lock()
+	if !t.standsBy {
+		t.standsBy = true
+		e.leaveGateLocked(1)
+	}
+	e.mu.Unlock()
+	t.endAlone()
+}
+
+// leaveGateLocked takes n things out of the gate; e.mu is held. After the engine's
+// end none of its are in it, and what leaves late changes nothing.
+func (e *Engine) leaveGateLocked(n int) {
+	n = min(n, e.gated)
+	e.gated -= n
+	e.gate.add(-n)
 }
 
 // addOnHandLocked changes the number of deliveries on hand; e.mu is held.

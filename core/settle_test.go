@@ -160,3 +160,58 @@ func TestAResultForALostDeliveryIsDroppedAndCounted(t *testing.T) {
 		s.want("messages left", s.m.Held(queue).Waiting(), 0)
 	})
 }
+
+// deafSink is a dead-letter place that answers only when it may not any more.
+type deafSink struct{}
+
+func (deafSink) Store(ctx context.Context, records []*core.DeadRecord) []error {
+	<-ctx.Done()
+	errs := make([]error, len(records))
+	for i := range errs {
+		errs[i] = ctx.Err()
+	}
+	return errs
+}
+
+func TestAStopDoesNotWaitForASinkThatDoesNotAnswer(t *testing.T) {
+	onEveryBroker(t, func(s *stage) {
+		s.pushJobs(1, "job", "job")
+		e := s.start(map[string]core.Handler{"job": func(context.Context, *core.Job) error { return core.Fail(errBusy) }},
+			func(c *core.EngineConfig) { c.DeadSink = deafSink{} })
+		s.pass(time.Second)
+		e.stop()
+		s.pass(time.Minute)
+		select {
+		case <-e.ended:
+		default:
+			t.Error("the engine still runs a minute after its stop")
+		}
+		s.want("messages left", s.m.Held(queue).Waiting(), 1)
+	})
+}
+
+func TestAnOrderKeyWhoseQueuedJobWasLostGoesOn(t *testing.T) {
+	onBroker(t, drivertest.Lanes(), func(s *stage) {
+		for _, id := range []string{"first", "second", "third"} {
+			key := "b"
+			if id == "first" {
+				key = "a" // holds the only slot while the others wait for it
+			}
+			body := []byte(envelope(id, "job"))
+			if errs := s.pub.Publish(s.Context(), []core.Message{{Body: body, ID: id, Type: "job", Key: key}}); errs != nil {
+				t.Fatal(errs)
+			}
+		}
+		e := s.start(map[string]core.Handler{"job": work(time.Second)}, func(c *core.EngineConfig) {
+			c.Binding.Concurrency = 1
+			c.Prefetch = 8
+			c.Binding.Ordering = core.OrderingKey
+		})
+		s.pass(500 * time.Millisecond)
+		e.d.Expire()
+		s.pass(time.Minute)
+		for _, id := range []string{"first", "second", "third"} {
+			s.wantOutcomes(id, core.OutcomeSuccess)
+		}
+	})
+}

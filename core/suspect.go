@@ -37,10 +37,10 @@ func (e *Engine) runAlone(ctx context.Context, t *task) {
 	if !e.charge(ctx, t) {
 		return
 	}
-	t.settled = make(chan struct{})
+	t.ran = make(chan struct{})
 	e.queue.push(t)
 	select {
-	case <-t.settled:
+	case <-t.ran:
 	case <-e.quit:
 	}
 	if t.refund != nil && t.isLost() {
@@ -68,6 +68,8 @@ func (e *Engine) charge(ctx context.Context, t *task) bool {
 	}
 	switch {
 	case errors.Is(err, ErrStale):
+		// The charge may have been stored, and nothing has run.
+		e.gate.forgive(e.pardonOf(t.job, charged.Meta.Crashes()))
 		e.dropLost(t)
 	case err != nil:
 		e.setReceiving(err)

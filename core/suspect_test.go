@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -281,6 +282,70 @@ func TestCutConnectionsWhileASuspectRunsCondemnNobody(t *testing.T) {
 		}
 		s.pass(time.Minute)
 		s.want("dead letters", len(s.m.Held(queue).Dead), 0)
+		s.wantLast("suspect", core.OutcomeSuccess)
+	})
+}
+
+func TestASuspectDoesNotWaitForSettlementsThatDoNotGetThrough(t *testing.T) {
+	onBroker(t, drivertest.Republishing(), func(s *stage) {
+		gate := core.NewGate() // two processes of one OS process, on two brokers
+		other := newStage(s.T, drivertest.Republishing())
+		other.m.Inject(drivertest.Fault{Op: drivertest.OpSettle, Err: errBusy})
+		other.pushJobs(1, "job", "job")
+		hs := map[string]core.Handler{"job": succeed, "suspect": succeed}
+		other.start(hs, func(c *core.EngineConfig) { c.Gate = gate })
+		s.pass(time.Second)
+		other.want("failed settlements", min(len(other.events(core.EventSettleError)), 1), 1)
+
+		s.foundTwice("suspect")
+		s.start(hs, func(c *core.EngineConfig) { c.Gate = gate })
+		s.pass(10 * time.Second)
+		s.wantLast("suspect", core.OutcomeSuccess)
+	})
+}
+
+func TestASuspectThatCannotBeSettledHoldsUpNoOtherJob(t *testing.T) {
+	onEveryBroker(t, func(s *stage) {
+		s.foundTwice("suspect")
+		s.m.Inject(drivertest.Fault{Op: drivertest.OpSettle, Err: errBusy, Match: func(body []byte) bool {
+			return bytes.Contains(body, []byte(`"suspect"`))
+		}})
+		gate := core.NewGate()
+		hs := map[string]core.Handler{"job": succeed, "suspect": succeed}
+		s.start(hs, func(c *core.EngineConfig) { c.Gate = gate })
+		s.pass(10 * time.Second)
+		s.want("runs of the suspect", len(s.events(core.EventStarted)), 1)
+
+		other := newStage(s.T, drivertest.Republishing())
+		other.pushJobs(3, "job", "job")
+		other.start(hs, func(c *core.EngineConfig) { c.Gate = gate })
+		s.pass(10 * time.Second)
+		for i := range 3 {
+			other.wantLast(fmt.Sprintf("job-%d", i), core.OutcomeSuccess)
+		}
+	})
+}
+
+func TestASuspectRunsAloneAfterAnEngineThatEndedUnsettled(t *testing.T) {
+	onBroker(t, drivertest.Republishing(), func(s *stage) {
+		gate := core.NewGate()
+		var a alone
+		hs := map[string]core.Handler{"suspect": a.watch(true, work(time.Second)), "job": a.watch(false, work(time.Second))}
+		ended := newStage(s.T, drivertest.Republishing())
+		ended.m.Inject(drivertest.Fault{Op: drivertest.OpSettle, Err: errBusy})
+		ended.pushJobs(4, "job", "job")
+		e := ended.start(hs, func(c *core.EngineConfig) { c.Gate = gate })
+		s.pass(2 * time.Second)
+		_ = e.drain()
+		s.pass(time.Minute) // its settlements are tried once more and are stale
+
+		busy := newStage(s.T, drivertest.Republishing())
+		busy.pushJobs(100, "job", "job")
+		busy.start(hs, func(c *core.EngineConfig) { c.Gate = gate })
+		s.foundTwice("suspect")
+		s.start(hs, func(c *core.EngineConfig) { c.Gate = gate })
+		s.pass(time.Minute)
+		s.want("handlers beside a suspect", int(a.beside.Load()), 0)
 		s.wantLast("suspect", core.OutcomeSuccess)
 	})
 }

@@ -23,8 +23,9 @@ type task struct {
 	loss      *lossGroup
 	publisher *Publisher
 
-	settled chan struct{} // suspects only: closed when the task has left the engine
-	refund  []byte        // the uncharged body of a charged suspect
+	ran     chan struct{} // suspects only: closed by endAlone
+	ranOnce sync.Once
+	refund  []byte // the uncharged body of a charged suspect
 
 	ctx      runContext
 	cancel   context.CancelCauseFunc
@@ -39,6 +40,7 @@ type task struct {
 
 	decision   Decision
 	tries      int  // failed settlements
+	standsBy   bool // a settlement failed: not counted by the gate; under the engine's mu
 	deadStored bool // the dead letter is in its sink
 }
 
@@ -66,6 +68,14 @@ func (t *task) extend(d time.Duration) bool {
 func (t *task) expireLocked(at time.Time) {
 	t.deadline.Store(at.UnixNano())
 	t.worker.alarm.set(at)
+}
+
+// endAlone lets others start after a suspect: it has left the engine, or only its
+// settlement is left to do.
+func (t *task) endAlone() {
+	if t.ran != nil {
+		t.ranOnce.Do(func() { close(t.ran) })
+	}
 }
 
 // isLost says whether the delivery stopped being ours.

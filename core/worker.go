@@ -70,11 +70,7 @@ func (w *worker) loop() {
 
 // run executes one task. false ends the worker: its slot was given to another.
 func (w *worker) run(t *task) (alive bool) {
-	if t.isLost() {
-		w.e.dropLost(t)
-		return true
-	}
-	if err := fault.At(fault.EngineDispatched); err != nil {
+	if t.isLost() || fault.At(fault.EngineDispatched) != nil {
 		t.state.Store(taskReturned)
 		w.e.decide(t, released())
 		return true
