@@ -366,3 +366,87 @@ func TestTooManyStuckHandlersStopTheirProcessAndAskForARestart(t *testing.T) {
 		close(let)
 	})
 }
+
+// sink keeps dead letters by id.
+type sink struct {
+	mu   sync.Mutex
+	kept []string
+}
+
+func (s *sink) Store(_ context.Context, records []*core.DeadRecord) []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range records {
+		s.kept = append(s.kept, r.Job.ID)
+	}
+	return nil
+}
+
+func TestDeadLettersGoWhereTheProcessSays(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		dead            processes.DeadLetter
+		own, sunk, code int
+	}{
+		"auto":                           {processes.DeadLetter{}, 2, 0, processes.ExitOK},
+		"a list on its own transport":    {processes.DeadLetter{Driver: processes.DeadRedisList, Transport: "m"}, 2, 0, processes.ExitOK},
+		"a list on another transport":    {processes.DeadLetter{Driver: processes.DeadRedisList, Transport: "other"}, 0, 2, processes.ExitOK},
+		"a list on a transport not here": {processes.DeadLetter{Driver: processes.DeadRedisList, Transport: "none"}, 0, 0, processes.ExitConfig},
+		"the log only":                   {processes.DeadLetter{Driver: processes.DeadLogOnly}, 0, 0, processes.ExitOK},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := brokers{"m": drivertest.NewMemory(drivertest.Republishing()), "other": drivertest.NewMemory(drivertest.Republishing())}
+				registry := core.NewRegistry()
+				if err := registry.Handle("*", func(context.Context, *core.Job) error { return core.Fail(errors.New("no")) }); err != nil {
+					t.Fatal(err)
+				}
+				var elsewhere sink
+				opts := b.options()
+				opts.Registry = registry
+				opts.DeadSink = func(e processes.Endpoint, _ core.Driver, s processes.Spec) (core.DeadSink, error) {
+					if e.Name != "other" || s.DeadLetter.Prefix != "job:dead:" {
+						t.Errorf("asked for a sink on %s with %+v", e.Name, s.DeadLetter)
+					}
+					return &elsewhere, nil
+				}
+				m := mustNew(t, opts, processes.Spec{Name: "p", Transport: "m", Queue: "q", DeadLetter: c.dead})
+				push(b["m"], "q", 0, 2)
+				stop := start(t, m)
+				time.Sleep(time.Second)
+				if err := stop(); processes.ExitCode(err) != c.code && c.code == processes.ExitOK {
+					t.Errorf("stop: %v", err)
+				}
+				if s := m.Status()[0]; (s.State == processes.StateFailed) != (c.code == processes.ExitConfig) {
+					t.Errorf("it is %+v", s)
+				}
+				if held := b["m"].Held("q"); len(held.Dead) != c.own || len(elsewhere.kept) != c.sunk {
+					t.Errorf("%d in its own place, %d elsewhere; want %d and %d", len(held.Dead), len(elsewhere.kept), c.own, c.sunk)
+				}
+			})
+		})
+	}
+}
+
+func TestInspectAsksTheProcesssOwnBroker(t *testing.T) {
+	t.Parallel()
+	b := brokers{"m": drivertest.NewMemory(drivertest.Republishing())}
+	m := mustNew(t, b.options(), processes.Spec{Name: "p", Transport: "m", Queue: "q"})
+	push(b["m"], "q", 0, 3)
+	stats, err := m.Inspect(t.Context(), "p")
+	if err != nil || stats.Ready == nil || *stats.Ready != 3 {
+		t.Errorf("got %+v, %v", stats, err)
+	}
+	if _, err := m.Inspect(t.Context(), "none"); processes.ExitCode(err) != processes.ExitConfig {
+		t.Errorf("unknown process: %v", err)
+	}
+	m.Abort()
+	if err := m.Run(t.Context()); err != nil {
+		t.Errorf("run: %v", err)
+	}
+	if _, err := m.Inspect(t.Context(), "p"); !errors.Is(err, core.ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+}

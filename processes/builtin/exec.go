@@ -30,6 +30,7 @@ const (
 type Commands struct {
 	mu      sync.Mutex
 	running map[*os.Process]struct{}
+	killed  bool
 }
 
 // Exec is a handler that runs a command in a process group of its own, with the
@@ -73,11 +74,13 @@ func (c *Commands) Exec(command ...string) core.Handler {
 	}
 }
 
-// Kill ends the groups of all commands that still run, at once. A program calls
-// it last: what a hard stop could not wait for would outlive it.
+// Kill ends the groups of all commands that still run, at once, and of those that
+// start later. A program calls it last: what a hard stop could not wait for would
+// outlive it.
 func (c *Commands) Kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.killed = true
 	for p := range c.running {
 		kill(p)
 	}
@@ -86,6 +89,9 @@ func (c *Commands) Kill() {
 func (c *Commands) add(p *os.Process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.killed { // it started while Kill was at work
+		kill(p)
+	}
 	if c.running == nil {
 		c.running = map[*os.Process]struct{}{}
 	}

@@ -141,7 +141,8 @@ func TestKillEndsTheCommandsThatStillRun(t *testing.T) {
 	for range 2 {
 		check(t, <-done, answer{core.StatusRetry, policy, "signal: killed"})
 	}
-	commands.Kill() // nothing runs any more
+	err := commands.Exec("/bin/sh", "-c", "sleep 60")(t.Context(), decode(t, envelope))
+	check(t, err, answer{core.StatusRetry, policy, "signal: killed"}) // too late
 }
 
 // alive tells whether a process runs: one that only waits to be reaped does not.

@@ -253,3 +253,52 @@ func TestTheFileIsFoundByFlagThenVariableThenName(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestTheRedisThatKeepsDeadLettersIsFound(t *testing.T) {
+	t.Parallel()
+	const one = "transports:\n  r: {url: \"redis://h\"}\n  k: {url: \"kafka://h\"}\n"
+	const two = one + "  r2: {url: \"redis://h2\"}\n"
+	const process = "processes:\n  p: {transport: %, queue: q, dead_letter: {driver: redis_list#}}\n"
+	cases := map[string]struct{ file, want, fault string }{
+		"its own":               {two + with(process, "r2", ""), "r2", ""},
+		"the only one":          {one + with(process, "k", ""), "r", ""},
+		"the one that is named": {two + with(process, "k", ", transport: r2"), "r2", ""},
+		"one of two":            {two + with(process, "k", ""), "", "6: processes.p keeps dead letters in a redis_list; set dead_letter.transport to the Redis transport that has it"},
+		"one that is no Redis":  {one + with(process, "r", ", transport: k"), "", "5: processes.p.dead_letter.transport must name a Redis transport"},
+	}
+	for name, c := range cases {
+		loaded, err := load(t, c.file, nil)
+		switch {
+		case c.fault != "":
+			if got := faultLines(t, err); len(got) != 1 || got[0] != c.fault {
+				t.Errorf("%s: %q, want %q", name, got, c.fault)
+			}
+		case err != nil || loaded.Process("p").DeadLetter.Transport != c.want:
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+}
+
+// with puts a transport and more dead_letter keys into a process.
+func with(process, transport, more string) string {
+	return strings.NewReplacer("%", transport, "#", more).Replace(process)
+}
+
+func TestAProgramsOwnDriversHaveTheirSchemes(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "consumer.yaml")
+	file := "transports: {n: {url: \"nats://h:4222\"}}\nprocesses: {p: {transport: n, queue: q}}\n"
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(path, config.Options{}); err == nil {
+		t.Error("nats:// was taken without a driver")
+	}
+	c, err := config.Load(path, config.Options{Schemes: []string{"nats"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if faults, warnings := c.Select(nil); len(faults)+len(warnings) > 0 {
+		t.Errorf("got %v %v", faults, warnings)
+	}
+}
