@@ -27,12 +27,14 @@ brokers: ## find or install the servers that the tests need (a real Redis)
 .PHONY: test
 test: ## every test with the race detector, on a real Redis that this target provides
 	@dir=$$(scripts/brokers.sh redis) && export PATH="$$dir:$$PATH" CONSUMER_REQUIRE_BROKERS=redis && \
-	$(GOTEST) -race ./... && $(MAKE) --no-print-directory faults
+	$(GOTEST) -race ./... && \
+	$(GOTEST) -race -tags faults ./internal/fault && \
+	cd integration/bench && $(GOTEST) ./...
 
 .PHONY: faults
-faults: ## the crash suites, built with the named fault points
+faults: ## kill the program once at each named step between receive and settled
 	@dir=$$(scripts/brokers.sh redis) && export PATH="$$dir:$$PATH" CONSUMER_REQUIRE_BROKERS=redis && \
-	$(GOTEST) -race -tags faults -run 'Fault' ./core/... ./transport/... ./integration/...
+	$(GOTEST) -race -tags faults ./internal/fault && $(GOTEST) -count=1 -run TestKilledOnce -v ./integration
 
 .PHONY: acceptance
 acceptance: ## the black-box suites at full size (30 kills, 20,000 jobs, 10,000 due times)
@@ -41,7 +43,8 @@ acceptance: ## the black-box suites at full size (30 kills, 20,000 jobs, 10,000 
 
 .PHONY: mutants
 mutants: ## plant every known bug in turn; each must be caught by the test that is named beside it
-	@scripts/mutants.sh
+	@dir=$$(scripts/brokers.sh redis) && export PATH="$$dir:$$PATH" CONSUMER_REQUIRE_BROKERS=redis && \
+	$(GO) run ./internal/mutants
 
 .PHONY: bench
 bench: ## this project beside the raw client loops, as a table; ARGS='-h' lists its options
