@@ -14,7 +14,7 @@ type Filter struct {
 	Since  time.Time // at or after
 	Until  time.Time // before
 	ID     string    // exactly
-	Limit  int       // the first so many that match; 0 = no limit
+	Limit  int       // the first so many that match (a replay counts only readable ones); 0 = no limit
 }
 
 // Match says whether the filter lets an entry through. Limit is the caller's.

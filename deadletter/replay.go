@@ -68,11 +68,11 @@ func (r *replay) page(ctx context.Context, page []*Entry) (remove []*Entry, err 
 		if !r.filter.Match(e) {
 			continue
 		}
-		if e.Err != nil {
+		if e.Err != nil { // not counted, else a few of them would block every limited replay
 			r.report.Unreadable++
-		} else {
-			chosen = append(chosen, e)
+			continue
 		}
+		chosen = append(chosen, e)
 		if r.left--; r.left == 0 {
 			err = ErrEnough
 			break

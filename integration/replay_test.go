@@ -257,3 +257,21 @@ func TestB47_JobsThatFailAgainDuringAReplayAreNotReplayedTwice(t *testing.T) {
 		}
 	}
 }
+
+func TestUnreadableDeadLettersDoNotUseUpALimit(t *testing.T) {
+	t.Parallel()
+	l := newPlay(t, "1")
+	l.client.LPush(t.Context(), "job:dead:{play}", "unreadable", "{}",
+		`{"job":`+envelope("first", "play.job", `{}`)+`,"error":"x","at":1}`, `{"job":`+envelope("second", "play.job", `{}`)+`,"error":"x","at":1}`)
+	code, stdout, _ := l.run(binaries.stock, "dlq", "replay", "--process=play", "--limit=1", "--stdout")
+	if code != 1 || strings.Count(stdout, "\n") != 1 || !strings.Contains(stdout, "first") {
+		t.Errorf("replay --stdout: exit code %d, %q", code, stdout)
+	}
+	if code, _, stderr := l.run(binaries.stock, "dlq", "replay", "--process=play", "--limit=1"); code != 1 || !strings.Contains(stderr, "2 entries") {
+		t.Errorf("replay: exit code %d, %s", code, stderr)
+	}
+	sameIDs(t, "ready", holds(t, l.client, "play").ready, []string{"first"})
+	if _, stdout, _ := l.run(binaries.stock, "dlq", "ls", "--process=play"); !strings.Contains(stdout, "not a dead-letter record") {
+		t.Errorf("dlq ls does not say what is wrong:\n%s", stdout)
+	}
+}

@@ -78,7 +78,11 @@ func (d *deadPrinter) add(e *deadletter.Entry) error {
 	entry := newDeadEntry(e)
 	d.count++
 	if !d.json {
-		d.rows = append(d.rows, []any{entry.ID, entry.Type, entry.Reason, entry.Attempt, age(entry.At), oneLine(entry.Error, 60)})
+		text := entry.Error
+		if text == "" {
+			text = entry.Unreadable
+		}
+		d.rows = append(d.rows, []any{entry.ID, entry.Type, entry.Reason, entry.Attempt, age(entry.At), oneLine(text, 60)})
 		return nil
 	}
 	separator := ",\n  "

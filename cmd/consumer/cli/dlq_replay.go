@@ -100,7 +100,9 @@ func (d *dlq) conclude(report deadletter.Report, err error) error {
 func (d *dlq) print(cmd *cobra.Command) error {
 	var report deadletter.Report
 	now := time.Now()
-	err := deadletter.Select(cmd.Context(), d.store, d.filter, func(e *deadletter.Entry) error {
+	all := d.filter
+	all.Limit = 0 // which counts readable ones only, as in a replay
+	err := deadletter.Select(cmd.Context(), d.store, all, func(e *deadletter.Entry) error {
 		if e.Err != nil {
 			report.Unreadable++
 			return nil
@@ -109,9 +111,13 @@ func (d *dlq) print(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		report.Replayed++
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", job.Append(nil))
-		return err
+		if _, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", job.Append(nil)); err != nil {
+			return err
+		}
+		if report.Replayed++; report.Replayed == d.filter.Limit {
+			return deadletter.ErrEnough
+		}
+		return nil
 	})
 	return d.conclude(report, err)
 }
