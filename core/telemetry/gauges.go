@@ -36,8 +36,10 @@ func (m *Metrics) WatchProcesses(fn func() []ProcessSample) {
 
 // WatchQueue adds the queue of a process. inspect asks the broker; it is called
 // at most once in five seconds, and a scrape waits at most a second for it and
-// shows the last answer (at most 30 s old, else nothing).
+// shows the last answer (at most 30 s old, else nothing). The process's counters
+// are there from then on, at zero.
 func (m *Metrics) WatchQueue(process string, inspect func(ctx context.Context) (core.QueueStats, error)) {
+	m.startAtZero(process)
 	m.gauges.mu.Lock()
 	defer m.gauges.mu.Unlock()
 	m.gauges.queues = append(m.gauges.queues, &queue{process: process, inspect: inspect})

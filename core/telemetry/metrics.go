@@ -81,6 +81,17 @@ func (m *Metrics) histogram(name, help string, buckets []float64, labels ...stri
 	return h
 }
 
+// startAtZero makes the series that have no label but the process, so that a
+// scrape before the first fault already shows them and rate() sees that fault.
+func (m *Metrics) startAtZero(process string) {
+	for _, counter := range []*prometheus.CounterVec{m.settleErrors, m.staleSettlements, m.deadLetterOverflow, m.priorityIgnored, m.published} {
+		counter.WithLabelValues(process)
+	}
+	for _, histogram := range []*prometheus.HistogramVec{m.wait, m.delayError} {
+		histogram.WithLabelValues(process)
+	}
+}
+
 // Handler serves the Prometheus text format.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})

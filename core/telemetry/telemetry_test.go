@@ -115,6 +115,21 @@ func TestB44_APanicInAMetricsCallbackHurtsNobody(t *testing.T) {
 	}
 }
 
+func TestCountersOfFaultsAreThereBeforeTheFirstFault(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics()
+	m.WatchQueue("p", func(context.Context) (core.QueueStats, error) { return core.QueueStats{}, nil })
+	got := scrape(t, m)
+	for _, name := range []string{
+		"settle_errors_total", "stale_settlements_total", "dead_letter_overflow_total", "priority_ignored_total",
+		"published_total", "job_wait_seconds_count", "delay_error_seconds_count",
+	} {
+		if !strings.Contains(got, "consumer_"+name+`{process="p"} 0`) {
+			t.Errorf("there is no %s:\n%s", name, got)
+		}
+	}
+}
+
 func TestABrokerIsAskedSeldomAndNeverHoldsAScrapeUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
