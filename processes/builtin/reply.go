@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,8 +22,10 @@ type reply struct {
 
 // parseReply reads {"status":…,"error":…,"retryAfterMs":…}. ok is false for
 // everything else, also for a status that is none of the words; message is then
-// the error text of a JSON object, for people.
+// the error text of a JSON object, for people. As scripts write them, a byte order
+// mark may stand before it and retryAfterMs may be a string.
 func parseReply(body []byte) (r reply, message string, ok bool) {
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	if body = bytes.TrimSpace(body); len(body) == 0 || body[0] != '{' {
 		return reply{}, "", false
 	}
@@ -40,10 +43,21 @@ func parseReply(body []byte) (r reply, message string, ok bool) {
 		return reply{}, message, false
 	}
 	r.error = message
-	if ms, isNumber := fields.RetryAfterMs.(float64); isNumber {
+	if ms, isNumber := numberOf(fields.RetryAfterMs); isNumber {
 		r.delay, r.hasDelay = milliseconds(ms), true
 	}
 	return r, message, true
+}
+
+func numberOf(value any) (float64, bool) {
+	switch v := value.(type) {
+	case float64:
+		return v, true
+	case string:
+		n, err := strconv.ParseFloat(v, 64)
+		return n, err == nil && !math.IsNaN(n)
+	}
+	return 0, false
 }
 
 func statusOf(word string) (core.ResultStatus, bool) {
