@@ -1,0 +1,55 @@
+package main
+
+// redisMutants are bugs of the Redis transport, most of them in its scripts.
+func redisMutants() []mutant {
+	const pkg = "./transport/redis"
+	return []mutant{
+		{
+			bug: "LREM by value takes every twin", file: "transport/redis/lua/settle.lua", pkg: pkg, test: "TestSettleCountsTwinsAndNeverConfusesThem",
+			old: "	codes[i] = redis.call('LREM', processing, -1, ARGV[first + i - 1]) == 1 and '1' or '0'\n",
+			new: "	codes[i] = redis.call('LREM', processing, 0, ARGV[first + i - 1]) >= 1 and '1' or '0'\n",
+		},
+		{
+			bug: "Redis: lost reply applied twice", file: "transport/redis/lua/settle.lua", pkg: pkg, test: "TestSettleIsNotAppliedTwiceWhenItsReplyIsLost",
+			old: "	if tonumber(n) >= number then\n", new: "	if tonumber(n) > number then\n",
+		},
+		{
+			bug: "Redis: retry acked though it could not be stored", file: "transport/redis/lua/settle.lua", pkg: pkg, test: "TestSettleKeepsAJobWhoseOutcomeCannotBeStored",
+			old: "		redis.call('RPUSH', processing, body)\n		fault = err or fault\n		return code\n",
+			new: "		fault = err or fault\n		return code\n",
+		},
+		{
+			bug: "Redis: a lost consumer still settles", file: "transport/redis/lua/settle.lua", pkg: pkg, test: "TestB34_ALiveConsumerIsNotTakenForDead|TestSettleOfAJobThatIsNotOursChangesNothing",
+			old: "	return 'LOST'\n", new: "	redis.call('EXISTS', consumers)\n",
+		},
+		{
+			bug: "Redis: found counts not raised", file: "transport/redis/lua/recover.lua", pkg: pkg, test: "TestRecoveryGivesJobsBackInOrderAndCountsThem",
+			old: "			try('HINCRBY', found, redis.sha1hex(job), 1)\n", new: "			try('HINCRBY', found, redis.sha1hex(job), 0)\n",
+		},
+		{
+			bug: "Redis: a live consumer is taken for dead", file: "transport/redis/lua/recover.lua", pkg: pkg, test: "TestB34_ALiveConsumerIsNotTakenForDead",
+			old: "if lease and own == 0 and tonumber(lease) > now then", new: "if lease and own == 0 and tonumber(lease) > now + 1e12 then",
+		},
+		{
+			bug: "Redis: recovered jobs go to the end", file: "transport/redis/lua/recover.lua", pkg: pkg, test: "TestRecoveryGivesJobsBackInOrderAndCountsThem",
+			old: "	redis.call('RPUSH', ready, unpack(jobs))\n", new: "	redis.call('LPUSH', ready, unpack(jobs))\n",
+		},
+		{
+			bug: "Redis: delayed jobs are promoted early", file: "transport/redis/lua/promote.lua", pkg: pkg, test: "TestDelayedJobsRunInTheOrderOfTheirDueTimesAndNeverEarly",
+			old: "redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms, 'LIMIT', 0, ARGV[1])", new: "redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms + 200, 'LIMIT', 0, ARGV[1])",
+		},
+		{
+			bug: "Redis: promotion leaves the job in the delay set", file: "transport/redis/lua/promote.lua", pkg: pkg, test: "TestB31_TwoPromotersMoveEachDueJobOnce",
+			old: "redis.call('ZREMRANGEBYRANK', KEYS[1], 0, #due - 1)\n", new: "redis.call('ZREMRANGEBYRANK', KEYS[1], 1, #due - 1)\n",
+		},
+		{
+			bug: "Redis: the dead-letter cap is ignored", file: "transport/redis/lua/lib.lua", pkg: pkg, test: "TestB46_DeadLetterCap",
+			old: "		return 'F'\n", new: "		cap = 0\n",
+		},
+		{
+			bug: "Redis: isolation does not store the charge", file: "transport/redis/lua/settle.lua", pkg: pkg, test: "TestIsolateReplacesTheBodyInOneStep",
+			old: "	i = function(next) return push('LPUSH', processing, next) end,\n",
+			new: "	i = function(next, _) return push('LPUSH', processing, string.reverse(next)) end,\n",
+		},
+	}
+}
