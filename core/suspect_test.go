@@ -118,6 +118,33 @@ func (s *stage) wantLast(id string, want core.Outcome) {
 	}
 }
 
+func TestWhatWasFoundOnceRunsSideBySide(t *testing.T) {
+	onEveryBroker(t, func(s *stage) {
+		s.pushJobs(4, "job", "job")
+		release := make(chan struct{})
+		var running atomic.Int32
+		hs := map[string]core.Handler{"job": func(ctx context.Context, _ *core.Job) error {
+			running.Add(1)
+			defer running.Add(-1)
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		}}
+		first := s.start(hs)
+		s.pass(time.Millisecond)
+		first.crash()
+		s.start(hs)
+		s.pass(10 * time.Second)
+		s.want("handlers that run side by side", int(running.Load()), 4)
+		s.want("suspects", len(s.events(core.EventSuspect)), 0)
+		close(release)
+		s.pass(time.Second)
+		s.want("messages left", s.m.Held(queue).Waiting(), 0)
+	})
+}
+
 func TestAKillerIsStoppedWithOneAndWithTwoReplicas(t *testing.T) {
 	for _, replicas := range []int{1, 2} {
 		t.Run(fmt.Sprintf("replicas %d", replicas), func(t *testing.T) {

@@ -51,8 +51,7 @@ func engineMutants() []mutant {
 		},
 		{
 			bug: "others go on fetching beside a suspect", file: "core/gate.go", pkg: pkg, test: "TestASuspectRunsAloneInItsOSProcess",
-			old: "	if g.closed {\n		return false\n	}\n	g.onHand++",
-			new: "	g.onHand++",
+			old: "	g.closed = true\n", new: "",
 		},
 		{
 			bug: "found counts ignored", file: "core/suspect.go", pkg: pkg, test: "TestAKillerIsStoppedWithOneAndWithTwoReplicas/replicas_1/republishing",
@@ -60,7 +59,7 @@ func engineMutants() []mutant {
 			new: "return t.refund != nil || t.d.Found.N >= 1<<30 ||",
 		},
 		{
-			bug: "the first time found makes a suspect", file: "core/suspect.go", pkg: pkg, test: "TestB44_APanicOfAnySort.*|TestAVanishedWorkersJobsRunSideBySideOnce",
+			bug: "the first time found makes a suspect", file: "core/suspect.go", pkg: pkg, test: "TestWhatWasFoundOnceRunsSideBySide",
 			old: "const suspectAfter = 2", new: "const suspectAfter = 1",
 		},
 		{
@@ -114,7 +113,7 @@ func runnerMutants() []mutant {
 		},
 		{
 			bug: "a stuck handler keeps its slot", file: "core/worker.go", pkg: pkg, test: "TestB43_AStuckHandlerKeepsNeitherItsJobNorItsSlot",
-			old: "		e.fail(ErrTooManyStuck)\n		return\n	}\n	e.startWorker()\n", new: "		e.fail(ErrTooManyStuck)\n	}\n",
+			old: "	} else {\n		e.startWorker()\n	}\n	w.leave()\n", new: "	}\n	w.leave()\n",
 		},
 		{
 			bug: "max_stuck ignored", file: "core/worker.go", pkg: pkg, test: "TestB43_TooManyStuckHandlersEndTheEngine/republishing",

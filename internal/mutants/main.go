@@ -63,7 +63,7 @@ func run(all []mutant, parallel int) error {
 	defer os.RemoveAll(dir)
 
 	fmt.Printf("%d planted bugs; first their tests without them\n", len(all))
-	if err := passWithoutBugs(root, all); err != nil {
+	if err := passWithoutBugs(root, dir, all); err != nil {
 		return err
 	}
 	lab := &lab{root: root, dir: dir}
@@ -92,37 +92,39 @@ func moduleRoot() (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// passWithoutBugs runs the tests of all mutants, a package after the other, and
-// makes sure that each pattern names a test.
-func passWithoutBugs(root string, all []mutant) error {
-	tests := map[string][]string{}
+// passWithoutBugs runs the tests of all mutants and makes sure that each pattern
+// names a test. Each package is built once.
+func passWithoutBugs(root, dir string, all []mutant) error {
+	built := map[string]string{}
+	tried := map[string]bool{}
 	for _, m := range all {
-		if !slices.Contains(tests[m.pkg], m.test) {
-			tests[m.pkg] = append(tests[m.pkg], m.test)
+		if tried[m.pkg+" "+m.test] {
+			continue
 		}
-	}
-	for pkg, patterns := range tests {
-		for _, pattern := range patterns {
-			out, err := goTest(root, "", pkg, pattern)
-			if err != nil {
-				return fmt.Errorf("%s of %s fails without any bug:\n%s", pattern, pkg, out)
+		tried[m.pkg+" "+m.test] = true
+		binary := built[m.pkg]
+		if binary == "" {
+			binary = filepath.Join(dir, fmt.Sprintf("%d.test", len(built)))
+			if out, err := command(root, "go", "test", "-c", "-vet=off", "-o", binary, m.pkg); err != nil {
+				return fmt.Errorf("build the tests of %s:\n%s", m.pkg, out)
 			}
-			if !strings.Contains(out, "\n--- PASS") && !strings.HasPrefix(out, "=== RUN") {
-				return fmt.Errorf("%s names no test of %s", pattern, pkg)
-			}
+			built[m.pkg] = binary
+		}
+		out, err := command(filepath.Join(root, m.pkg), binary, "-test.v", "-test.timeout=120s", "-test.run="+anchored(m.test))
+		if err != nil {
+			return fmt.Errorf("%s of %s fails without any bug:\n%s", m.test, m.pkg, out)
+		}
+		if !strings.HasPrefix(out, "=== RUN") {
+			return fmt.Errorf("%s names no test of %s", m.test, m.pkg)
 		}
 	}
 	return nil
 }
 
-// goTest runs one test with an overlay.
-func goTest(root, overlay, pkg, pattern string) (string, error) {
-	args := []string{"test", "-count=1", "-v", "-timeout=120s", "-run", anchored(pattern)}
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
-	}
-	cmd := exec.Command("go", append(args, pkg)...)
-	cmd.Dir = root
+// command runs a program in a directory and returns all that it printed.
+func command(dir, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -163,7 +165,8 @@ func (l *lab) verdict(i int, m mutant) string {
 	if err != nil {
 		return err.Error()
 	}
-	out, err := goTest(l.root, overlay, m.pkg, m.test)
+	// A bug that makes the test hang is caught too.
+	out, err := command(l.root, "go", "test", "-vet=off", "-timeout=60s", "-overlay="+overlay, "-run="+anchored(m.test), m.pkg)
 	switch {
 	case err == nil:
 		return m.test + " passes with it"

@@ -27,8 +27,9 @@ func redisMutants() []mutant {
 			old: "			try('HINCRBY', found, redis.sha1hex(job), 1)\n", new: "			try('HINCRBY', found, redis.sha1hex(job), 0)\n",
 		},
 		{
-			bug: "Redis: a live consumer is taken for dead", file: "transport/redis/lua/recover.lua", pkg: pkg, test: "TestB34_ALiveConsumerIsNotTakenForDead",
-			old: "if lease and own == 0 and tonumber(lease) > now then", new: "if lease and own == 0 and tonumber(lease) > now + 1e12 then",
+			bug: "Redis: leases are not renewed", file: "transport/redis/lua/renew.lua", pkg: pkg, test: "TestB34_ALiveConsumerIsNotTakenForDead",
+			old: "local changed, err = try('ZADD', KEYS[1], 'XX', 'CH', math.floor(now / 1000) + ARGV[2], ARGV[1])\n",
+			new: "local changed, err = 1, nil\n",
 		},
 		{
 			bug: "Redis: recovered jobs go to the end", file: "transport/redis/lua/recover.lua", pkg: pkg, test: "TestRecoveryGivesJobsBackInOrderAndCountsThem",
