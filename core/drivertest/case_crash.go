@@ -20,6 +20,7 @@ func crashCases() []Case {
 		{Name: "a suspect is found charged when it vanishes alone", Exercises: []string{"Isolator"},
 			needs: func(p Powers) bool { return p.Isolator }, run: isolatedIsFoundCharged},
 		{Name: "crashes at random moments lose nothing", run: repeatedCrashes},
+		{Name: "a long job of a live worker is not taken away", run: longJobStays},
 		{Name: "cut connections lose nothing and condemn no job",
 			needs: func(p Powers) bool { _, ok := p.Harness.(Cutter); return ok }, run: cutConnections},
 		{Name: "an outage loses nothing and work goes on after it",
@@ -208,6 +209,21 @@ func repeatedCrashes(k *kit) {
 	if runs, most := len(k.ledger.runsOf("")), 2*n+rounds*2*k.b.Concurrency; runs > most {
 		k.Errorf("%d runs of %d jobs that need two each, want at most %d", runs, n, most)
 	}
+}
+
+// longJobStays lets a job run for longer than it takes until a vanished worker's
+// jobs are recovered, beside a worker that would recover them.
+func longJobStays(k *kit) {
+	long := k.limits.Recovery + 500*time.Millisecond
+	hs := handlers{"kit.job": func(ctx context.Context, _ *core.Job) error { return sleep(ctx, long) }}
+	k.start(hs).ready()
+	k.start(hs).ready()
+	k.publish(k.open(), k.jobs(2, "job", "kit.job")...)
+	k.awaitFinished(2*long + k.limits.Patience)
+	if runs := len(k.ledger.runsOf("")); runs != 2 {
+		k.Errorf("%d runs of 2 long jobs", runs)
+	}
+	k.awaitEmpty()
 }
 
 func cutConnections(k *kit) {

@@ -27,7 +27,7 @@ func redisMutants() []mutant {
 			old: "			try('HINCRBY', found, redis.sha1hex(job), 1)\n", new: "			try('HINCRBY', found, redis.sha1hex(job), 0)\n",
 		},
 		{
-			bug: "Redis: leases are not renewed", file: "transport/redis/lua/renew.lua", pkg: pkg, test: "TestB34_ALiveConsumerIsNotTakenForDead",
+			bug: "Redis: leases are not renewed", file: "transport/redis/lua/renew.lua", pkg: pkg, test: "TestConformance/a_long_job_of_a_live_worker_is_not_taken_away",
 			old: "local changed, err = try('ZADD', KEYS[1], 'XX', 'CH', math.floor(now / 1000) + ARGV[2], ARGV[1])\n",
 			new: "local changed, err = 1, nil\n",
 		},
