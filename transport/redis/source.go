@@ -91,8 +91,11 @@ func (d *Driver) OpenSource(ctx context.Context, b core.Binding, n core.Notices)
 	return s, nil
 }
 
-// Capabilities are the same for every server.
-func (s *source) Capabilities() core.Capabilities {
+// Capabilities are those of the driver.
+func (s *source) Capabilities() core.Capabilities { return s.driver.Capabilities() }
+
+// Capabilities of every subscription: they are the same for every server.
+func (d *Driver) Capabilities() core.Capabilities {
 	return core.Capabilities{
 		Delay:        core.SupportEmulated,
 		CrashCount:   core.SupportWeaker,

@@ -64,11 +64,12 @@ func exitCode(err error) int {
 	return ExitFailed
 }
 
-// interrupted replaces an error that only says that ctx ended by the signal that
-// ended it.
+// interrupted gives an error that comes from the end of ctx the exit code of the
+// signal that ended it.
 func interrupted(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return context.Cause(ctx)
+	cause := context.Cause(ctx)
+	if err == nil || cause == nil || !errors.Is(err, context.Canceled) {
+		return err
 	}
-	return err
+	return &exitError{exitCode(cause), fmt.Errorf("%w: %w", cause, err)}
 }
