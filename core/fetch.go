@@ -88,14 +88,16 @@ func (e *Engine) waitRoom(ctx context.Context) int {
 	}
 }
 
-// roomLocked is how many more deliveries the engine may hold. With lanes each
+// roomLocked is how many more deliveries the engine asks for. With lanes each
 // lane has its own window (see flows), so that a full one holds up no other.
 func (e *Engine) roomLocked() int {
 	window := e.windowLocked()
 	if e.flows.pausing() {
 		return window
 	}
-	return window - e.onHand
+	// Half a window at a time, so that one half is worked off and settled while
+	// the other is fetched; all at once, the three would wait for one another.
+	return min(window-e.onHand, max(e.cfg.Binding.Concurrency, window/2))
 }
 
 // windowLocked is how many deliveries may be on hand: one a slot, and some ahead.
