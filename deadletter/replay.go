@@ -41,8 +41,8 @@ func Replay(ctx context.Context, s Store, to Target, f Filter, o ReplayOptions) 
 		r.options.Batch = 100
 	}
 	err := s.Visit(ctx, func(page []*Entry) ([]*Entry, error) { return r.page(ctx, page) })
-	if err != nil {
-		// The last page's removals may have failed after its publish.
+	if err != nil && err != r.failed {
+		// The store's error: the last page was published, but perhaps not removed.
 		r.report.Replayed -= r.unremoved
 		r.report.Doubled = r.unremoved
 	}
@@ -56,7 +56,8 @@ type replay struct {
 	report  Report
 	left    int // of the limit; counts down from 0 without one
 
-	unremoved int // replayed, not known to be removed
+	unremoved int   // replayed, not known to be removed
+	failed    error // of publishing
 }
 
 // page replays what is chosen of one page, at most a batch of it, and returns
@@ -92,6 +93,7 @@ func (r *replay) page(ctx context.Context, page []*Entry) (remove []*Entry, err 
 			r.options.Progress(r.report)
 		}
 		if perr != nil {
+			r.failed = perr
 			return remove, perr
 		}
 		chosen = chosen[n:]
