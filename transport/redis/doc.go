@@ -41,6 +41,10 @@
 //
 // # Ownership
 //
+// A sweep goes by the names in consumers and members. At its start, and when it has
+// lost its name, a consumer also looks through the server's keys (SCAN) for lists
+// whose name is in neither.
+//
 // A consumer registers its name and a lease before its first pop, and renews the
 // lease every third of it. Any live consumer that finds a lease over, or a member
 // without one, recovers: one script call removes the name from consumers and gives

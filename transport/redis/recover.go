@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -15,6 +16,9 @@ import (
 
 const (
 	recoverChunk = 500
+	// One look through the keys reads at most a million of them.
+	searchCalls = 1000
+	searchCount = 1000
 	// keepMarks is how long after the last recovery it is known which jobs were
 	// found unsettled.
 	keepMarks = 7 * 24 * time.Hour
@@ -33,7 +37,13 @@ func (s *source) sweeper() {
 			return
 		case <-timer.C:
 		}
-		if err := s.sweep(); err != nil && s.working.Err() == nil {
+		err := s.sweep()
+		if err == nil && s.strays.Swap(false) {
+			if err = s.search(); err != nil {
+				s.strays.Store(true)
+			}
+		}
+		if err != nil && s.working.Err() == nil {
 			s.log.Warn("look for orphaned jobs", "queue", s.binding.Queue, "error", err)
 		}
 		timer.Reset(time.Duration(float64(s.options.Sweep) * (0.9 + 0.2*rand.Float64())))
@@ -73,6 +83,33 @@ func (s *source) sweep() error {
 	}
 	return nil
 }
+
+// search looks through the server's keys, at most searchCalls × searchCount of
+// them, for processing lists of consumers that no sweep can know: somebody deleted
+// the keys that name them, or they were lost at a failover.
+func (s *source) search() error {
+	pattern := globEscaper.Replace(s.keys.processing) + "*"
+	var cursor uint64
+	for range searchCalls {
+		lists, next, err := s.driver.client.Scan(s.working, cursor, pattern, searchCount).Result()
+		if err != nil {
+			return s.driver.failure("look for processing lists of "+s.binding.Queue, err)
+		}
+		for _, list := range lists {
+			if err := s.recover(strings.TrimPrefix(list, s.keys.processing)); err != nil {
+				return err
+			}
+		}
+		if next == 0 {
+			return nil
+		}
+		cursor = next
+	}
+	return nil
+}
+
+// globEscaper makes a key's name match only itself.
+var globEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
 
 // recover gives one dead consumer's jobs back.
 func (s *source) recover(id string) error {

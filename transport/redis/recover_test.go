@@ -290,3 +290,43 @@ func TestCloseLeavesTheNameWhileAMoveMayFollow(t *testing.T) {
 	w.close(next)
 	w.wantKeys()
 }
+
+func TestB35_ListsThatNoKeyNamesAreFoundAtTheStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	live, _ := w.open(quick)
+	w.push(job("live"))
+	held := w.receive(live, 1)
+	w.raw.LPush(t.Context(), w.keys.processing+"orphan", jobs(5)...)
+	w.raw.LPush(t.Context(), newKeys("other", Options{}.withDefaults()).processing+"orphan", job("other"))
+	s, _ := w.open(quick)
+	ds := w.receive(s, 5)
+	got := bodies(ds)
+	slices.Sort(got)
+	if !slices.Equal(got, texts(jobs(5))) {
+		t.Fatalf("recovered %q", got)
+	}
+	w.settleAll(s, core.VerdictDone, ds...)
+	w.settleAll(live, core.VerdictDone, held...)
+}
+
+func TestAConsumerWhoseNameWasDeletedGetsItsJobsBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, _ := w.open(quick)
+	w.push(jobs(5)...)
+	lost := w.receive(s, 5)
+	w.raw.Del(t.Context(), w.keys.consumers, w.keys.members)
+	again := w.receive(s, 5)
+	got := bodies(again)
+	slices.Sort(got)
+	if !slices.Equal(got, texts(jobs(5))) {
+		t.Fatalf("got %q", got)
+	}
+	select {
+	case <-lost[0].Lost:
+	default:
+		t.Error("the old deliveries still count as ours")
+	}
+	w.settleAll(s, core.VerdictDone, again...)
+}

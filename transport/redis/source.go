@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goconsumer/consumer/core"
@@ -41,6 +42,7 @@ type source struct {
 	closed  bool         // guarded by closing
 	calls   chan func()  // to the settler; closed by Close
 
+	strays  atomic.Bool // there may be lists that only a search finds: at the start, and after our name was lost
 	mu      sync.Mutex
 	current *consumer // guarded by mu
 }
@@ -83,6 +85,7 @@ func (d *Driver) OpenSource(ctx context.Context, b core.Binding, n core.Notices)
 		}
 		return nil, err
 	}
+	s.strays.Store(true)
 	s.settling.Go(s.settler)
 	s.keepers.Go(s.keepLease)
 	s.workers.Go(s.sweeper)
@@ -144,6 +147,7 @@ func (s *source) lose(c *consumer) {
 		return
 	}
 	c.lose()
+	s.strays.Store(true) // perhaps it was not recovered but deleted, together with its place in members
 	s.log.Warn("this consumer's lease was over and its jobs were given to others", "queue", s.binding.Queue, "consumer", c.id)
 }
 
