@@ -42,6 +42,7 @@ type delivery struct {
 	core.Delivery
 	owner *consumer
 	value any    // the body as the server has it: a string, boxed once for the calls
+	taken any    // the body as it was claimed
 	order uint64 // position in the processing list: lower came earlier
 	// fate is what became of it; the settler's alone.
 	fate fate
@@ -89,7 +90,7 @@ func (c *consumer) take(value any, found int) *core.Delivery {
 	c.mu.Lock()
 	c.order++
 	c.held[body]++
-	d := &delivery{owner: c, value: value, order: c.order}
+	d := &delivery{owner: c, value: value, taken: value, order: c.order}
 	c.mu.Unlock()
 	d.Body = []byte(body) // a copy: a handler that writes into its payload must not change what we settle
 	d.Found = core.Count{N: found}

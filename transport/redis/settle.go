@@ -235,13 +235,17 @@ func operation(it *item) (op string, next any, wait int64, err error) {
 		}
 		return "x" + mark, deadletter.Append(nil, it.Dead), 0, nil
 	case core.VerdictRelease:
-		if it.Next == nil {
-			return "b", it.d.value, 0, nil
+		next = it.d.taken // also in the place of a charged body that Isolate stored and did not know of
+		if it.Next != nil {
+			next = it.Next
+		}
+		if next == it.d.value {
+			return "b", next, 0, nil
 		}
 		if mark != "" {
 			mark = ">"
 		}
-		return "b" + mark, it.Next, 0, nil
+		return "b" + mark, next, 0, nil
 	}
 	return "", nil, 0, fmt.Errorf("unknown verdict %d", it.Verdict)
 }
@@ -428,7 +432,7 @@ func (s *source) isolate(d *delivery, charged []byte) (*core.Delivery, error) {
 		return nil, answer
 	}
 	// A delivery of its own: the engine keeps the old one's body for the refund.
-	run := &delivery{Delivery: d.Delivery, owner: d.owner, value: d.value, order: d.order}
+	run := &delivery{Delivery: d.Delivery, owner: d.owner, value: d.value, taken: d.value, order: d.order}
 	run.Body, run.Native = charged, run
 	return &run.Delivery, nil
 }

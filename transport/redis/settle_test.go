@@ -305,6 +305,27 @@ func TestIsolateWithAnUnknownFateIsResolvedByTheNextCall(t *testing.T) {
 	}
 }
 
+func TestAReleaseAfterAnIsolationWithoutReplyIsNotCharged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.proxied()
+	s, _ := w.open(quick)
+	w.push(job("warm"), job("a"))
+	ds := w.receive(s, 2)
+	w.settleAll(s, core.VerdictDone, ds[0])
+	p.LoseReplies(w.keys.dead, len(repeatAfter), nil)
+	if _, err := s.Isolate(t.Context(), ds[1], []byte("charged")); err == nil {
+		t.Fatal("isolate succeeded without a reply")
+	}
+	if got := w.processing(); !slices.Equal(got, []string{"charged"}) {
+		t.Fatalf("processing: %q", got)
+	}
+	w.settleAll(s, core.VerdictRelease, ds[1])
+	if got := w.list(w.keys.ready); !slices.Equal(got, []string{job("a")}) {
+		t.Fatalf("ready: %q", got)
+	}
+}
+
 func TestB46_DeadLetterCap(t *testing.T) {
 	t.Parallel()
 	kill := func(t *testing.T, w *world, s *source, n int) (settled int, errs []error) {

@@ -88,10 +88,10 @@ local function settle(op, body, next, wait)
 	if mark ~= '' then
 		local sha = redis.sha1hex(body)
 		local times = mark == '>' and try('HGET', found, sha)
-		try('HDEL', found, sha)
-		if times then
+		if times then -- before the old one goes: an empty hash would lose its expiry
 			try('HSET', found, redis.sha1hex(next), times)
 		end
+		try('HDEL', found, sha)
 	end
 	return '1'
 end
