@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -22,19 +23,65 @@ type runKey struct{}
 // publisherKey finds the process's *Publisher in a handler's context.
 type publisherKey struct{}
 
-// runContext is what a handler gets. It adds the job's deadline, which can move
-// (Extend), and the engine's values to an ordinary cancellable context.
+// runContext is what a handler gets: an ordinary cancellable context with the
+// job's deadline, which can move (Extend), and the engine's values. The ordinary
+// context is made when somebody first asks for it; most handlers that take
+// microseconds never do.
 type runContext struct {
-	context.Context
 	task *task
+
+	mu    sync.Mutex
+	ctx   context.Context         // the parent until made; then the handler's own
+	stop  context.CancelCauseFunc // nil: not made yet
+	ended bool                    // the handler returned before it was made
 }
+
+// made returns the ordinary context.
+func (c *runContext) made() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.madeLocked()
+}
+
+func (c *runContext) madeLocked() context.Context {
+	if c.stop == nil {
+		c.ctx, c.stop = context.WithCancelCause(c.ctx)
+		if c.ended {
+			c.stop(nil)
+		}
+	}
+	return c.ctx
+}
+
+// cancel ends the context, for a cause or because the handler has returned (nil).
+func (c *runContext) cancel(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stop == nil && cause == nil {
+		c.ended = true
+		return
+	}
+	c.madeLocked()
+	c.stop(cause)
+}
+
+// cause is why the context was cancelled, nil if it was not.
+func (c *runContext) cause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return context.Cause(c.ctx)
+}
+
+func (c *runContext) Done() <-chan struct{} { return c.made().Done() }
+
+func (c *runContext) Err() error { return c.made().Err() }
 
 // Deadline is when the handler will be cancelled, as of now.
 func (c *runContext) Deadline() (time.Time, bool) {
 	if d := c.task.deadline.Load(); d != 0 {
 		return time.Unix(0, d), true
 	}
-	return c.Context.Deadline()
+	return time.Time{}, false
 }
 
 func (c *runContext) Value(key any) any {
@@ -44,7 +91,7 @@ func (c *runContext) Value(key any) any {
 	case publisherKey:
 		return c.task.publisher
 	}
-	return c.Context.Value(key)
+	return c.made().Value(key)
 }
 
 // JobFrom returns the job that ctx's handler runs, nil outside a handler.

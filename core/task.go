@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +27,6 @@ type task struct {
 	refund  []byte // the uncharged body of a charged suspect
 
 	ctx      runContext
-	cancel   context.CancelCauseFunc
 	state    atomic.Int32
 	worker   *worker       // that runs it, or gave it up
 	deadline atomic.Int64  // unix ns; 0 = no time limit; written under worker.timing

@@ -2,7 +2,6 @@ package core
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -102,7 +101,7 @@ func (w *worker) begin(t *task) {
 	}
 	t.given = *t.job
 	t.ctx.task = t
-	t.ctx.Context, t.cancel = context.WithCancelCause(parent)
+	t.ctx.ctx = parent
 	t.started = time.Now()
 	t.worker = w
 	w.timing.Lock()
@@ -152,8 +151,8 @@ func (w *worker) end(t *task, err error) (alive bool) {
 	t.cost = time.Since(t.started)
 	e.running.Add(-1)
 	e.learnCost(t.cost)
-	cause := context.Cause(t.ctx.Context)
-	t.cancel(nil)
+	cause := t.ctx.cause()
+	t.ctx.cancel(nil)
 	if ferr := fault.At(fault.EngineHandled); ferr != nil {
 		err = ferr
 	}
@@ -195,7 +194,7 @@ func (w *worker) onAlarm() {
 	}
 	if !t.timedOut {
 		t.timedOut = true
-		t.cancel(ErrTimedOut)
+		t.ctx.cancel(ErrTimedOut)
 		t.expireLocked(time.Now().Add(w.e.grace))
 		w.e.emitTask(EventTimedOut, t, func(ev *Event) { ev.Err = timeoutError(t.limit) })
 		return
@@ -225,7 +224,7 @@ func (e *Engine) abandon(w *worker, t *task, d Decision) {
 // stuckReturned accounts for a handler that came back after it was given up.
 func (e *Engine) stuckReturned(t *task) {
 	e.stuck.Add(-1)
-	t.cancel(nil)
+	t.ctx.cancel(nil)
 	e.emitTask(EventStuckReturned, t, nil)
 	if t.lane != nil {
 		e.reopen(t.lane)
