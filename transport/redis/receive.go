@@ -42,21 +42,30 @@ func (s *source) Receive(ctx context.Context, max int) ([]*core.Delivery, error)
 
 // fetch makes one round: compare when there is doubt, claim, wait.
 func (s *source) fetch(ctx context.Context, c *consumer, max int) ([]*core.Delivery, error) {
-	if c.doubt || time.Since(c.checked) >= s.options.Sweep {
-		if jobs, err := s.compare(ctx, c); err != nil || len(jobs) > 0 {
-			return jobs, err
-		}
+	if jobs, err := s.compareWhenDue(ctx, c); err != nil || len(jobs) > 0 {
+		return jobs, err
 	}
 	if jobs, err := s.claim(c, max); err != nil || len(jobs) > 0 {
 		return jobs, err
 	}
-	for !c.gone() && ctx.Err() == nil && !s.stopped() && time.Since(c.checked) < s.options.Sweep {
+	for !c.gone() && ctx.Err() == nil && !s.stopped() {
 		if jobs, err := s.await(ctx, c); err != nil || len(jobs) > 0 {
 			return jobs, err
 		}
 		_ = s.health.report(partFetch, nil)
+		if jobs, err := s.compareWhenDue(ctx, c); err != nil || len(jobs) > 0 {
+			return jobs, err
+		}
 	}
 	return nil, nil
+}
+
+// compareWhenDue compares after a lost reply, and once a sweep.
+func (s *source) compareWhenDue(ctx context.Context, c *consumer) ([]*core.Delivery, error) {
+	if !c.doubt && time.Since(c.checked) < s.options.Sweep {
+		return nil, nil
+	}
+	return s.compare(ctx, c)
 }
 
 // claim moves up to max jobs from ready to the processing list.
