@@ -94,7 +94,7 @@ func engineMutants() []mutant {
 		},
 		{
 			bug: "a full engine goes on fetching", file: "core/fetch.go", pkg: "./core/drivertest", test: "TestTheBrokerInMemoryKeepsTheContractInEveryShape/republishing/a_busy_worker_holds_no_more_than_its_slots_and_prefetch",
-			old: "	return window - e.onHand\n", new: "	return window\n",
+			old: "	return min(window-e.onHand, max(", new: "	return min(window, max(",
 		},
 		{
 			bug: "paused engines fetch", file: "core/fetch.go", pkg: pkg, test: "TestAPausedEngineHoldsNothingAndIsReady",
@@ -109,7 +109,7 @@ func runnerMutants() []mutant {
 	return []mutant{
 		{
 			bug: "timeout not enforced", file: "core/worker.go", pkg: pkg, test: "TestB43_AStuckHandlerKeepsNeitherItsJobNorItsSlot",
-			old: "		w.timer.Reset(t.limit)\n", new: "",
+			old: "		t.expireLocked(t.started.Add(t.limit))\n", new: "",
 		},
 		{
 			bug: "a stuck handler keeps its slot", file: "core/worker.go", pkg: pkg, test: "TestB43_AStuckHandlerKeepsNeitherItsJobNorItsSlot",
