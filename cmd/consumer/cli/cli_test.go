@@ -69,6 +69,7 @@ func TestCommandLines(t *testing.T) {
 	}{
 		"version":                         {args: []string{"version"}, stdout: []string{"consumer ", "go1."}},
 		"completion":                      {args: []string{"completion", "bash"}, stdout: []string{"bash completion"}},
+		"completion for another shell":    {args: []string{"completion", "tcsh"}, code: 2, stderr: []string{`"tcsh"`, "bash, fish"}},
 		"unknown verb":                    {args: []string{"versoin"}, code: 2, stderr: []string{`unknown verb "versoin"`, "version"}},
 		"unknown flag":                    {args: []string{"stats", "--nope"}, code: 2, stderr: []string{"--nope", "consumer stats --help"}},
 		"unknown group verb":              {args: []string{"config", "chek"}, code: 2, stderr: []string{`"chek"`, "check, show"}},
@@ -92,7 +93,7 @@ func TestCommandLines(t *testing.T) {
 		"publish into the past":           {config: twoProcesses, args: []string{"publish", "--process=orders", "--type=x", "--delay=-1s"}, code: 2, stderr: []string{"--delay"}},
 		"publish with a useless priority": {config: twoProcesses, args: []string{"publish", "--process=orders", "--type=x", "--priority=high"}, code: 2, stderr: []string{"priority: none"}},
 		"publish of a file and a type":    {config: twoProcesses, args: []string{"publish", "--process=orders", "--file=-", "--type=x"}, code: 2, stderr: []string{"--file", "--type"}},
-		"publish to a dead broker":        {config: twoProcesses, args: []string{"publish", "--process=orders", "--type=x"}, code: 69, stderr: []string{"127.0.0.1:1"}},
+		"publish to a dead broker":        {config: twoProcesses, args: []string{"publish", "--process=orders", "--type=x"}, code: 69, stderr: []string{"none of 1 job", "127.0.0.1:1"}},
 		"stats of a dead broker":          {config: twoProcesses, args: []string{"stats"}, code: 69, stderr: []string{"127.0.0.1:1"}, stdout: []string{"orders", "-"}},
 		"stats as JSON":                   {config: twoProcesses, args: []string{"stats", "-o", "json"}, code: 69, stderr: []string{"127.0.0.1:1"}, stdout: []string{`"ready": null`, `"in_flight": null`}},
 		"stats watched":                   {config: twoProcesses, args: []string{"stats", "--watch"}, code: 2, stderr: []string{"--watch", "not built"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,7 +81,22 @@ func (p *program) rootCommand() *cobra.Command {
 		p.versionCommand(),
 	)
 	root.AddCommand(p.unbuiltCommands()...)
+	addCompletion(root)
 	return root
+}
+
+// addCompletion adds cobra's completion verb, which by itself takes an unknown
+// shell for a call for help.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			shells := slices.Clone(cmd.Commands())
+			cmd.RemoveCommand(shells...)
+			cmd.Args = nil
+			group(cmd, shells...)
+		}
+	}
 }
 
 func (p *program) suggest(root *cobra.Command, verb string) string {

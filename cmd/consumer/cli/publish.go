@@ -203,11 +203,10 @@ func (p *program) publishAll(cmd *cobra.Command, cfg *config.Config, process *co
 		return nil
 	}
 	first, _, _ := strings.Cut(failed.Error(), "\n")
-	code := exitCode(brokerError(failed))
-	if confirmed > 0 {
-		code = ExitFailed
+	if confirmed == 0 {
+		return &exitError{exitCode(brokerError(failed)), fmt.Errorf("none of %s is confirmed; publish again (%s)", counted(total, "job", "jobs"), first)}
 	}
-	return &exitError{code, fmt.Errorf("%d of %d jobs are confirmed, their ids are on stdout; publish the others again (%s)", confirmed, total, first)}
+	return &exitError{ExitFailed, fmt.Errorf("%d of %d jobs are confirmed, their ids are on stdout; publish the others again (%s)", confirmed, total, first)}
 }
 
 // retryPolicy is what the process grants its jobs.
