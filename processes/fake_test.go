@@ -119,7 +119,9 @@ func newHost(t *testing.T, opts Options, scripts map[string]script, specs ...Spe
 	h := &host{driver: &fakeDriver{}, engines: map[string][]*fakeEngine{}}
 	opts.Endpoints = []Endpoint{{Name: "t", URL: "fake://host"}}
 	opts.Drivers = map[string]DriverFunc{"fake": func(Endpoint) (core.Driver, error) { h.made++; return h.driver, nil }}
-	opts.Logger = slog.New(slog.DiscardHandler)
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
 	for i := range specs {
 		specs[i].Transport, specs[i].Queue = "t", "q"
 	}

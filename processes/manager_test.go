@@ -1,10 +1,12 @@
 package processes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"go/parser"
 	"go/token"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +42,22 @@ func TestAProcessWhoseBrokerIsDownIsTriedForEverAndOthersWork(t *testing.T) {
 		}
 		if err := stop(); err != nil {
 			t.Errorf("stop: %v", err)
+		}
+	})
+}
+
+func TestAProcessWithoutHandlersSaysWhatWillHappen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		h := newHost(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, map[string]script{"p": works}, Spec{Name: "p"})
+		stop := h.start(t)
+		synctest.Wait()
+		if err := stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		if !strings.Contains(log.String(), "process.no_handlers process=p") {
+			t.Errorf("the log is %s", log.String())
 		}
 	})
 }

@@ -78,6 +78,9 @@ func (p *process) run(ctx context.Context) {
 	p.mu.Lock()
 	p.stop = stop
 	p.mu.Unlock()
+	if len(p.view.Types()) == 0 {
+		p.logger.Warn("process.no_handlers", "fix", "register handlers: without one every job is unregistered, a dead letter")
+	}
 
 	var all sync.WaitGroup
 	for _, r := range p.replicas {
