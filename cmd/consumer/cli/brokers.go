@@ -54,8 +54,28 @@ func (b *brokers) openTransport(cfg *config.Config, name string) (core.Driver, e
 	return nil, &core.SetupError{Sentence: fmt.Sprintf("transport %s is not defined in %s", name, cfg.Path)}
 }
 
+// checkShared refuses an embedded transport to a verb that works on the jobs of
+// another program: it would see a new broker, and what it stores there would be
+// gone when it ends.
+func (b *brokers) checkShared(cfg *config.Config, transport string) error {
+	if !b.embedded && isEmbedded(cfg, transport) {
+		return usageErrorf("transport %s is embedded, so only the program that runs it has its jobs: "+
+			"use a config with the URL that consumer run logs as embedded.listening", transport)
+	}
+	return nil
+}
+
+func isEmbedded(cfg *config.Config, transport string) bool {
+	return slices.ContainsFunc(cfg.Transports, func(e processes.Endpoint) bool {
+		return e.Name == transport && strings.HasPrefix(e.URL, "embedded://")
+	})
+}
+
 // port opens a port to the process's queue, and the function that closes it.
 func (b *brokers) port(ctx context.Context, cfg *config.Config, process *config.Process) (core.PublishPort, func(), error) {
+	if err := b.checkShared(cfg, process.Transport); err != nil {
+		return nil, nil, err
+	}
 	driver, err := b.open(cfg, process)
 	if err != nil {
 		return nil, nil, err

@@ -58,6 +58,13 @@ handlers:
   "demo.*": {log: {}}
 `
 
+const embeddedProcess = `
+transports:
+  dev: {url: "embedded://redis"}
+processes:
+  play: {transport: dev, queue: play}
+`
+
 func TestCommandLines(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -94,6 +101,9 @@ func TestCommandLines(t *testing.T) {
 		"publish with a useless priority": {config: twoProcesses, args: []string{"publish", "--process=orders", "--type=x", "--priority=high"}, code: 2, stderr: []string{"priority: none"}},
 		"publish of a file and a type":    {config: twoProcesses, args: []string{"publish", "--process=orders", "--file=-", "--type=x"}, code: 2, stderr: []string{"--file", "--type"}},
 		"publish to a dead broker":        {config: twoProcesses, args: []string{"publish", "--process=orders", "--type=x"}, code: 69, stderr: []string{"none of 1 job", "127.0.0.1:1"}},
+		"publish to nowhere":              {config: embeddedProcess, args: []string{"publish", "--process=play", "--type=x"}, code: 2, stderr: []string{"dev", "embedded.listening"}},
+		"dlq of nowhere":                  {config: embeddedProcess, args: []string{"dlq", "ls", "--process=play"}, code: 2, stderr: []string{"dev", "embedded.listening"}},
+		"stats of nowhere":                {config: embeddedProcess, args: []string{"stats", "-o", "json"}, stdout: []string{`"ready": null`}},
 		"stats of a dead broker":          {config: twoProcesses, args: []string{"stats"}, code: 69, stderr: []string{"127.0.0.1:1"}, stdout: []string{"orders", "-"}},
 		"stats as JSON":                   {config: twoProcesses, args: []string{"stats", "-o", "json"}, code: 69, stderr: []string{"127.0.0.1:1"}, stdout: []string{`"ready": null`, `"in_flight": null`}},
 		"stats watched":                   {config: twoProcesses, args: []string{"stats", "--watch"}, code: 2, stderr: []string{"--watch", "not built"}},

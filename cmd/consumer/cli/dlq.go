@@ -64,6 +64,9 @@ func (d *dlq) open(ctx context.Context) error {
 			place = named
 		}
 	}
+	if err := d.brokers.checkShared(d.config, place); err != nil {
+		return err
+	}
 	driver, err := d.brokers.openTransport(d.config, place)
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func (p *program) runProcesses(ctx context.Context, flags runFlags) error {
 	if flags.giveUpAfter < 0 {
 		return usageErrorf("--give-up-after=%s is negative", flags.giveUpAfter)
 	}
-	cfg, err := p.loadConfig()
+	cfg, err := p.loadConfigWith(config.Options{Embedded: flags.embedded})
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,12 @@ func (p *program) lookupEnv(key string) (string, bool) {
 
 // loadConfig reads the config file. Its faults are an exit code of their own.
 func (p *program) loadConfig() (*config.Config, error) {
-	cfg, err := config.Load(config.FindPath(p.configPath, p.lookupEnv), config.Options{LookupEnv: p.lookupEnv})
+	return p.loadConfigWith(config.Options{})
+}
+
+func (p *program) loadConfigWith(options config.Options) (*config.Config, error) {
+	options.LookupEnv = p.lookupEnv
+	cfg, err := config.Load(config.FindPath(p.configPath, p.lookupEnv), options)
 	if err != nil {
 		return nil, &exitError{ExitConfig, err}
 	}

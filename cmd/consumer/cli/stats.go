@@ -83,6 +83,9 @@ func (p *program) collectStats(ctx context.Context, cfg *config.Config, picked [
 }
 
 func (p *program) inspect(ctx context.Context, brokers *brokers, cfg *config.Config, process *config.Process) (core.QueueStats, error) {
+	if isEmbedded(cfg, process.Transport) { // in another program, if anywhere
+		return core.QueueStats{}, nil
+	}
 	driver, err := brokers.open(cfg, process)
 	if err != nil {
 		return core.QueueStats{}, err

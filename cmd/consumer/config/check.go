@@ -42,6 +42,9 @@ func (l *loader) checkProcess(p *Process, from layers) {
 		return
 	}
 	scheme := findScheme(l.schemes, endpoint.URL)
+	if l.embedded {
+		scheme = findScheme(l.schemes, "embedded://redis")
+	}
 	if !scheme.built {
 		v := from.value(field{}, "transport")
 		l.pend(p.Name, v.line, v.column, "processes.%s uses the transport %s, and %s is not built yet", p.Name, endpoint.Name, scheme.prefix)
@@ -169,6 +172,9 @@ func (l *loader) checkPending(p *Process, from layers, family string, fields []f
 // checkTransportPending notes the keys of a process's transport that are not
 // built yet.
 func (l *loader) checkTransportPending(process, transport string) {
+	if l.embedded {
+		return // nothing of the transport is used
+	}
 	t := l.root.at("transports", transport)
 	for _, key := range []string{"management", "tls"} {
 		if e := t.at(key); e != nil {

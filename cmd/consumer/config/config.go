@@ -81,6 +81,9 @@ type Value struct {
 type Options struct {
 	LookupEnv func(string) (string, bool) // default os.LookupEnv
 	Schemes   []string                    // URL schemes of further drivers that the program has
+	// Embedded: every transport is replaced by an embedded Redis, so that it does
+	// not matter which of them are built.
+	Embedded bool
 }
 
 // FindPath is where the file is: flag, else $CONSUMER_CONFIG, else

@@ -17,6 +17,7 @@ type loader struct {
 	reader
 	fields      []field // of the file
 	schemes     []scheme
+	embedded    bool
 	root        *entry
 	environment *entry
 	config      *Config
@@ -27,8 +28,8 @@ func newLoader(path string, opts Options) *loader {
 	return &loader{
 		reader:  reader{file: path, lookupEnv: opts.LookupEnv, anchors: map[string]ast.Node{}},
 		fields:  fileFields(all),
-		schemes: all,
-		config:  &Config{Path: path},
+		schemes: all, embedded: opts.Embedded,
+		config: &Config{Path: path},
 	}
 }
 

@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,6 +85,26 @@ func TestADefaultThatIsNotBuiltCountsForWhoeverInheritsIt(t *testing.T) {
 	faults, _ := c.Select([]string{"p"})
 	if got := texts(faults); !slices.Equal(got, []string{"1: isolation: os is not built yet (process p)"}) {
 		t.Errorf("p: %q", got)
+	}
+}
+
+func TestEmbeddedBrokersStandInForTransportsThatAreNotBuilt(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "consumer.yaml")
+	if err := os.WriteFile(path, []byte(mixed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(path, config.Options{Embedded: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults, warnings := c.Select([]string{"good", "amqp"})
+	want := []string{
+		`7: processes.amqp.delay_tiers has no effect: rabbit is not such a transport`,
+		`7: processes.amqp.amqp has no effect: rabbit is not such a transport`,
+	}
+	if len(faults) > 0 || !slices.Equal(texts(warnings)[1:3], want) {
+		t.Errorf("faults %q, warnings %q", texts(faults), texts(warnings))
 	}
 }
 
