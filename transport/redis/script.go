@@ -36,7 +36,7 @@ var burySource string
 
 // scripts are the driver's Lua scripts. Each call sends the digest alone and
 // the source only to a server that does not know it (after a restart, a failover
-// or a flush). Every key that a script touches is in its KEYS, and all keys of
+// or a flush; a source loads its own when it opens). Every key that a script touches is in its KEYS, and all keys of
 // one call are in one slot.
 type scripts struct {
 	register, renew, claim, settle, promote, recover, schedule, bury *goredis.Script
@@ -53,6 +53,16 @@ func newScripts() scripts {
 		recover:  script(recoverSource),
 		schedule: script(scheduleSource),
 		bury:     script(burySource),
+	}
+}
+
+// load makes the server know the scripts that a source needs, so that none is
+// compiled when a job is already due. It may fail: a call brings its source then.
+func (s scripts) load(ctx context.Context, c *goredis.Client) {
+	for _, script := range []*goredis.Script{s.renew, s.claim, s.settle, s.promote, s.recover} {
+		if script.Load(ctx, c).Err() != nil {
+			return
+		}
 	}
 }
 

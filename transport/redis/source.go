@@ -85,6 +85,7 @@ func (d *Driver) OpenSource(ctx context.Context, b core.Binding, n core.Notices)
 		}
 		return nil, err
 	}
+	d.scripts.load(ctx, d.client)
 	s.strays.Store(true)
 	s.settling.Go(s.settler)
 	s.keepers.Go(s.keepLease)

@@ -8,25 +8,30 @@ end
 -- below pass a full memory (the move does not grow it): adding comes before
 -- removing, so that no error can lose a job.
 redis.call('LTRIM', KEYS[2], 0, -1)
-local room, jobs = tonumber(ARGV[2]), {}
+local room, jobs = tonumber(ARGV[2]), nil
 for k = 4, #KEYS do
 	local taken = redis.call('LRANGE', KEYS[k], -room, -1)
 	local n = #taken
 	if n > 0 then
-		local moved = {}
-		for i = n, 1, -1 do
-			moved[#moved + 1] = taken[i]
-			jobs[#jobs + 1] = taken[i]
+		for i = 1, n / 2 do -- the oldest first
+			taken[i], taken[n + 1 - i] = taken[n + 1 - i], taken[i]
 		end
-		redis.call('LPUSH', KEYS[2], unpack(moved))
+		redis.call('LPUSH', KEYS[2], unpack(taken))
 		redis.call('LTRIM', KEYS[k], 0, -n - 1)
+		if jobs then
+			for i = 1, n do
+				jobs[#jobs + 1] = taken[i]
+			end
+		else
+			jobs = taken
+		end
 		room = room - n
 		if room == 0 then
 			break
 		end
 	end
 end
-if #jobs == 0 then
+if not jobs then
 	return {}
 end
 local marks = {}

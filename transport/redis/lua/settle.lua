@@ -31,18 +31,19 @@ local codes, fault, dropped = {}, '', {}
 -- Finished jobs that are the oldest of the list go with one trim.
 local trimmed = 0
 if plain > 1 then
-	local held = redis.call('LRANGE', processing, -plain, -1)
-	while trimmed < #held and held[#held - trimmed] == ARGV[first + trimmed] do
+	local held, argv = redis.call('LRANGE', processing, -plain, -1), ARGV
+	local size = #held
+	while trimmed < size and held[size - trimmed] == argv[first + trimmed] do
 		trimmed = trimmed + 1
-		codes[trimmed] = '1'
 	end
 	if trimmed > 0 then
 		redis.call('LTRIM', processing, 0, -trimmed - 1)
+		codes[1] = string.rep('1', trimmed)
 	end
 end
 for i = trimmed + 1, plain do
 	-- One, the oldest: a twin may be running.
-	codes[i] = redis.call('LREM', processing, -1, ARGV[first + i - 1]) == 1 and '1' or '0'
+	codes[#codes + 1] = redis.call('LREM', processing, -1, ARGV[first + i - 1]) == 1 and '1' or '0'
 end
 
 local now, earliest, earliestDue
