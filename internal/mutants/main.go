@@ -60,7 +60,7 @@ func run(all []mutant, parallel int) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 
 	fmt.Printf("%d planted bugs; first their tests without them\n", len(all))
 	if err := passWithoutBugs(root, dir, all); err != nil {
