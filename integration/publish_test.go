@@ -156,3 +156,24 @@ func TestStatsCountEveryPlace(t *testing.T) {
 		t.Errorf("stats are %s", stdout)
 	}
 }
+
+func TestDeadLettersAreCountedWhereverTheyAre(t *testing.T) {
+	t.Parallel()
+	l := newPlay(t, "1")
+	address := strings.TrimSuffix(l.server.URL(), "/0")
+	l.configure(strings.NewReplacer("REPLICAS", "1", "REDIS\"}", address+"/0\"}\n  other: {url: \""+address+"/1\"}",
+		"queue: play", "queue: play\n    dead_letter: {driver: redis_list, transport: other}").Replace(playConfig) +
+		"admin: {listen: \"127.0.0.1:0\"}\n")
+	push(t, l.client, "play", "play.job", 2, func(int) string { return `{"do":["FAIL"]}` })
+	p := l.start(binaries.worker, nil, "run", "--all")
+	addr := p.adminAddr()
+	eventually(t, 10*time.Second, "two jobs are dead", func() bool { return strings.Count(p.stderr.String(), `"job.dead"`) == 2 })
+	if _, body := get(addr, "/metrics"); !strings.Contains(body, `consumer_queue_dead{process="play"} 2`) {
+		t.Errorf("the metrics do not have 2 dead letters:\n%s", body)
+	}
+	code, stdout, stderr := l.run(binaries.stock, "stats", "-o", "json")
+	if code != 0 || !strings.Contains(stdout, `"dead": 2`) {
+		t.Errorf("stats: exit code %d, %s%s", code, stdout, stderr)
+	}
+	p.stop(10 * time.Second)
+}

@@ -1,6 +1,8 @@
 package processes
 
 import (
+	"context"
+
 	"github.com/goconsumer/consumer/core"
 	"github.com/goconsumer/consumer/deadletter"
 )
@@ -64,4 +66,24 @@ func (p *process) makeDeadSink() (core.DeadSink, error) {
 		return nil, err
 	}
 	return p.host.opts.DeadSink(p.host.drivers.endpoints[dead.Transport], driver, p.spec)
+}
+
+// countDead is how many dead letters the process has, nil when their place does
+// not tell; own is the number in the transport's own place.
+func (p *process) countDead(ctx context.Context, own *int64) (*int64, error) {
+	sink, err := p.deadSink()
+	if err != nil || sink == nil {
+		return own, err
+	}
+	place, ok := sink.(interface {
+		Count(ctx context.Context) (int64, error)
+	})
+	if !ok {
+		return nil, nil
+	}
+	n, err := place.Count(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &n, nil
 }

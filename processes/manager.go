@@ -156,7 +156,11 @@ func (m *Manager) Inspect(ctx context.Context, name string) (core.QueueStats, er
 	if !ok {
 		return core.QueueStats{}, errors.ErrUnsupported
 	}
-	return inspector.Inspect(ctx, p.binding(0))
+	stats, err := inspector.Inspect(ctx, p.binding(0))
+	if err == nil {
+		stats.Dead, err = p.countDead(ctx, stats.Dead)
+	}
+	return stats, err
 }
 
 func (m *Manager) process(name string) *process {

@@ -55,15 +55,10 @@ func (p *program) openDLQ(ctx context.Context, flags *dlqFilter) (*dlq, error) {
 
 // open opens the store where the process's config puts its dead letters.
 func (d *dlq) open(ctx context.Context) error {
-	place := d.process.Transport
-	switch d.process.DeadLetter.Driver {
-	case processes.DeadLogOnly:
+	if d.process.DeadLetter.Driver == processes.DeadLogOnly {
 		return fmt.Errorf("process %s keeps no dead letters (dead_letter.driver: log_only): look into its log", d.process.Name)
-	case processes.DeadRedisList:
-		if named := d.process.DeadLetter.Transport; named != "" {
-			place = named
-		}
 	}
+	place := deadPlace(d.process)
 	if err := d.brokers.checkShared(d.config, place); err != nil {
 		return err
 	}
@@ -85,6 +80,14 @@ func (d *dlq) open(ctx context.Context) error {
 		d.close()
 	}
 	return err
+}
+
+// deadPlace is the transport that keeps a process's dead letters.
+func deadPlace(process *config.Process) string {
+	if place := process.DeadLetter; place.Driver == processes.DeadRedisList && place.Transport != "" {
+		return place.Transport
+	}
+	return process.Transport
 }
 
 // unknownID is the error of a verb that was given an id which is not there.

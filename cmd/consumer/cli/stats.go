@@ -11,6 +11,8 @@ import (
 
 	"github.com/goconsumer/consumer/cmd/consumer/config"
 	"github.com/goconsumer/consumer/core"
+	"github.com/goconsumer/consumer/deadletter"
+	"github.com/goconsumer/consumer/processes"
 )
 
 // statsTimeout is how long a broker may take to answer.
@@ -95,7 +97,39 @@ func (p *program) inspect(ctx context.Context, brokers *brokers, cfg *config.Con
 	if !ok {
 		return core.QueueStats{}, nil // it tells nothing
 	}
-	return inspector.Inspect(ctx, binding(process, p.logger))
+	stats, err := inspector.Inspect(ctx, binding(process, p.logger))
+	switch {
+	case err != nil:
+		return core.QueueStats{}, err
+	case process.DeadLetter.Driver == processes.DeadLogOnly:
+		stats.Dead = nil
+	case deadPlace(process) != process.Transport:
+		stats.Dead = nil
+		err = p.countDead(ctx, brokers, cfg, process, &stats)
+	}
+	return stats, err
+}
+
+// countDead counts dead letters that another transport keeps.
+func (p *program) countDead(ctx context.Context, brokers *brokers, cfg *config.Config, process *config.Process, stats *core.QueueStats) error {
+	driver, err := brokers.openTransport(cfg, deadPlace(process))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = driver.Close(context.WithoutCancel(ctx)) }()
+	opener, ok := driver.(deadletter.Opener)
+	if !ok {
+		return nil // it tells nothing
+	}
+	store, err := opener.OpenDeadLetters(ctx, binding(process, p.logger))
+	if err != nil {
+		return err
+	}
+	n, err := store.Count(ctx)
+	if err == nil {
+		stats.Dead = &n
+	}
+	return err
 }
 
 func printStats(w io.Writer, all []processStats) {
