@@ -162,14 +162,17 @@ func TestDeadLettersAreCountedWhereverTheyAre(t *testing.T) {
 	l := newPlay(t, "1")
 	address := strings.TrimSuffix(l.server.URL(), "/0")
 	l.configure(strings.NewReplacer("REPLICAS", "1", "REDIS\"}", address+"/0\"}\n  other: {url: \""+address+"/1\"}",
-		"queue: play", "queue: play\n    dead_letter: {driver: redis_list, transport: other}").Replace(playConfig) +
+		"queue: play", "queue: play\n    dead_letter: {driver: redis_list, transport: other, max_len: 2, on_full: drop_oldest}").Replace(playConfig) +
 		"admin: {listen: \"127.0.0.1:0\"}\n")
-	push(t, l.client, "play", "play.job", 2, func(int) string { return `{"do":["FAIL"]}` })
+	push(t, l.client, "play", "play.job", 3, func(int) string { return `{"do":["FAIL"]}` })
 	p := l.start(binaries.worker, nil, "run", "--all")
 	addr := p.adminAddr()
-	eventually(t, 10*time.Second, "two jobs are dead", func() bool { return strings.Count(p.stderr.String(), `"job.dead"`) == 2 })
-	if _, body := get(addr, "/metrics"); !strings.Contains(body, `consumer_queue_dead{process="play"} 2`) {
-		t.Errorf("the metrics do not have 2 dead letters:\n%s", body)
+	eventually(t, 10*time.Second, "three jobs are dead", func() bool { return strings.Count(p.stderr.String(), `"job.dead"`) == 3 })
+	_, body := get(addr, "/metrics")
+	for _, want := range []string{`consumer_queue_dead{process="play"} 2`, `consumer_dead_letter_overflow_total{process="play"} 1`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the metrics lack %s:\n%s", want, body)
+		}
 	}
 	code, stdout, stderr := l.run(binaries.stock, "stats", "-o", "json")
 	if code != 0 || !strings.Contains(stdout, `"dead": 2`) {

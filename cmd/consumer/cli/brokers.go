@@ -20,6 +20,8 @@ type brokers struct {
 	program  *program
 	embedded bool // every endpoint is replaced by an embedded one
 	servers  embeddedServers
+
+	listeners []core.Listener // hear of dead letters that a sink drops
 }
 
 func (p *program) newBrokers(embedded bool) *brokers {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/goconsumer/consumer/cmd/consumer/config"
 	"github.com/goconsumer/consumer/core"
@@ -44,10 +45,15 @@ func (b *brokers) deadSink(e processes.Endpoint, d core.Driver, s processes.Spec
 	if !ok {
 		return nil, &core.SetupError{Sentence: fmt.Sprintf("transport %s cannot keep the dead letters of process %s: name a redis transport", e.Name, s.Name)}
 	}
+	dropped := func(n int, ids []string) {
+		for _, listen := range b.listeners {
+			listen(&core.Event{Kind: core.EventDeadOverflow, Time: time.Now(), Process: s.Name, Transport: e.Name, Queue: s.Queue, N: n, IDs: ids})
+		}
+	}
 	return lists.DeadLetters(core.Binding{
 		Process: s.Name, Queue: s.Queue, DeadLetters: s.DeadLetter.DeadLetterPolicy,
 		Options: redis.Options{DeadPrefix: s.DeadLetter.Prefix}, Logger: b.program.logger,
-	}, nil)
+	}, dropped)
 }
 
 // embeddedServers are the in-process brokers of one verb, by endpoint.

@@ -92,12 +92,14 @@ type host struct {
 
 func (h *host) run(ctx context.Context, registry *core.Registry, giveUpAfter time.Duration) error {
 	logger := h.program.logger
+	listeners := []core.Listener{h.metrics.Listener(), telemetry.LogListener(logger, h.logsSuccess)}
+	h.brokers.listeners = listeners
 	manager, err := processes.New(h.specs(), processes.Options{
 		Endpoints:   h.brokers.endpoints(h.config),
 		Drivers:     h.brokers.drivers(),
 		DeadSink:    h.brokers.deadSink,
 		Registry:    registry,
-		Listeners:   []core.Listener{h.metrics.Listener(), telemetry.LogListener(logger, h.logsSuccess)},
+		Listeners:   listeners,
 		GiveUpAfter: giveUpAfter,
 		Logger:      logger,
 	})
