@@ -73,6 +73,9 @@ func (e *Engine) emitFinished(t *task) {
 	if d.Next != nil {
 		ev.Next = d.Next.Attempt
 	}
+	if t.job == nil && d.Verdict == VerdictDead {
+		ev.IDs = []string{DeriveID(e.cfg.Binding.Queue, t.d.Body)}
+	}
 	e.emit(ev)
 	events.Put(ev)
 }

@@ -8,7 +8,7 @@ type EventKind uint8
 // The facts, and which fields of Event they fill.
 const (
 	EventStarted         EventKind = iota + 1 // a handler is about to run: Job, Wait
-	EventFinished                             // a decision is durable: Job (nil when malformed), Outcome, Cost, …
+	EventFinished                             // a decision is durable: Job (nil when malformed; IDs has the dead letter's id), Outcome, Cost, …
 	EventExpired                              // meta.deadline passed; EventFinished (discarded) follows
 	EventTimedOut                             // a handler was cancelled by its time limit
 	EventStuck                                // a handler ignored its cancellation: Stack

@@ -32,6 +32,11 @@ func TestB38_WhatFailsBeforeTheHandlerGetsItsFateOnce(t *testing.T) {
 			t.Errorf("handlers saw v %v, want 1, 1, 99", got)
 		}
 		s.want("deliveries that were settled", len(s.events(core.EventFinished)), 6)
+		for _, ev := range s.events(core.EventFinished) {
+			if ev.Job == nil && (len(ev.IDs) != 1 || ev.IDs[0] != core.DeriveID(queue, []byte(noJSON)) && ev.IDs[0] != core.DeriveID(queue, []byte(noType))) {
+				t.Errorf("a malformed message's event has the ids %q", ev.IDs)
+			}
+		}
 		held := s.m.Held(queue)
 		s.want("messages left", held.Waiting(), 0)
 		s.want("dead letters", len(held.Dead), 3)

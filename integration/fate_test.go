@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,13 @@ func TestEveryMessageHasItsFate(t *testing.T) {
 		case got.Queue != "play" || got.Process != "play" || got.Transport != "redis" || got.At == 0:
 			t.Errorf("the dead letter of %.60q does not say where it comes from: %+v", f.body, got)
 		}
+	}
+	named := regexp.MustCompile(`"jobId":"(job_[0-9a-f]{24})".*"reason":"malformed"`).FindStringSubmatch(p.stderr.String())
+	if named == nil {
+		t.Fatal("no log line names a malformed message")
+	}
+	if code, _, stderr := l.run(binaries.stock, "dlq", "show", named[1], "--process=play"); code != 0 {
+		t.Errorf("dlq show of the id in the log: exit code %d, %s", code, stderr)
 	}
 	if runs := results(l.readLedger(), "SUCCESS")["expired"]; runs != 0 {
 		t.Errorf("the expired job ran %d times", runs)

@@ -104,6 +104,8 @@ func (l *logListener) line(level slog.Level, message string, e *core.Event, more
 	attrs = append(attrs, slog.String("process", e.Process), slog.String("transport", e.Transport), slog.String("queue", e.Queue))
 	if e.Job != nil {
 		attrs = append(attrs, slog.String("jobId", e.Job.ID), slog.String("jobType", e.Job.Type), slog.Int("attempt", e.Job.Attempt))
+	} else if e.Kind == core.EventFinished && len(e.IDs) == 1 { // malformed: as `dlq ls` names it
+		attrs = append(attrs, slog.String("jobId", e.IDs[0]))
 	}
 	attrs = append(attrs, more...)
 	text := e.ErrText
