@@ -31,7 +31,7 @@ func plan() []row {
 		{trial{Row: "drain 1M noop c64", Kind: "drain", Jobs: 1_000_000, Concurrency: 64}, []string{limit, bare}},
 		{trial{Row: "latency", Kind: "latency", Jobs: 800, Concurrency: 10}, everyone},
 		{trial{Row: "retry 100ms", Kind: "retry", Jobs: 64, Concurrency: 64}, []string{bare}},
-		{trial{Row: "idle 10s", Kind: "idle", Concurrency: 10, Over: 10 * time.Second}, []string{limit, bare}},
+		{trial{Row: "idle 10s", Kind: "idle", Concurrency: 10, Over: 10 * time.Second}, []string{bare}},
 		{trial{Row: "enqueue 64", Kind: "enqueue", Jobs: 128_000, Batch: 64}, []string{limit, bare}},
 		{trial{Row: "enqueue 1", Kind: "enqueue", Jobs: 20_000, Batch: 1}, []string{limit, bare}},
 		{trial{Row: "promote 100k due", Kind: "promote", Jobs: 100_000, Concurrency: 64}, []string{bare}},

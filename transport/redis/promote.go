@@ -21,36 +21,42 @@ func (s *source) promoter() {
 	s.workers.Go(func() { s.listen(rings) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	known := false // a job is due now or soon
 	for {
 		select {
 		case <-s.working.Done():
 			return
 		case <-timer.C:
 		case <-rings:
+			known = true
 		}
-		wait, err := s.promoteDue()
+		wait, err := s.promoteDue(known)
 		if s.working.Err() != nil {
 			return
 		}
 		if s.health.report(partPromote, err) != nil {
 			wait = s.options.DelayPoll
 		}
+		known = wait < s.options.DelayPoll
 		timer.Reset(wait)
 	}
 }
 
 // promoteDue moves everything due and returns how long nothing will be, at most
-// DelayPoll.
-func (s *source) promoteDue() (time.Duration, error) {
+// DelayPoll. A job that is known to be near is not looked for first: that would
+// make it late by a round trip.
+func (s *source) promoteDue(known bool) (time.Duration, error) {
 	poll := s.options.DelayPoll
-	near := strconv.FormatInt(s.clock.millis()+poll.Milliseconds()+50, 10)
-	// A count instead of the head: bodies may be large, and mostly there is none.
-	n, err := s.driver.client.ZCount(s.working, s.keys.delay, "-inf", near).Result()
-	if err != nil {
-		return 0, s.driver.failure("look at "+s.keys.delay, err)
-	}
-	if n == 0 {
-		return poll, nil
+	if !known {
+		near := strconv.FormatInt(s.clock.millis()+poll.Milliseconds()+50, 10)
+		// A count instead of the head: bodies may be large, and mostly there is none.
+		n, err := s.driver.client.ZCount(s.working, s.keys.delay, "-inf", near).Result()
+		if err != nil {
+			return 0, s.driver.failure("look at "+s.keys.delay, err)
+		}
+		if n == 0 {
+			return poll, nil
+		}
 	}
 	for {
 		moved, wait, err := s.promote()
