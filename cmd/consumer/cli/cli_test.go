@@ -206,3 +206,21 @@ func TestASignalStopsAnEmbeddedRun(t *testing.T) {
 		t.Fatalf("the run did not end:\n%s", stderr.String())
 	}
 }
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestResultsThatCannotBePrintedAreAFailure(t *testing.T) {
+	t.Parallel()
+	for _, verb := range [][]string{{"list"}, {"list", "-o", "json"}, {"config", "show"}, {"config", "check"}, {"version"}, {"--help"}} {
+		var stderr bytes.Buffer
+		code := cli.Execute(t.Context(), cli.Options{}, cli.Process{
+			Args: verb, Stdin: strings.NewReader(""), Stdout: fullDisk{}, Stderr: &stderr,
+			Env: []string{"CONSUMER_CONFIG=" + writeConfig(t, twoProcesses)}, Signals: make(chan os.Signal),
+		})
+		if code != cli.ExitFailed || !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("%v: exit code %d, %q", verb, code, stderr.String())
+		}
+	}
+}

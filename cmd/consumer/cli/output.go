@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -34,6 +35,22 @@ func addOutputFlag(cmd *cobra.Command) *outputFlag {
 	output := outputTable
 	cmd.Flags().VarP(&output, "output", "o", "how results are printed")
 	return &output
+}
+
+// resultWriter remembers that results could not be written, since the makers of
+// tables and help texts don't tell.
+type resultWriter struct {
+	w   io.Writer
+	err error
+}
+
+// Write writes to w.
+func (r *resultWriter) Write(p []byte) (int, error) {
+	n, err := r.w.Write(p)
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("print results: %w", err)
+	}
+	return n, err
 }
 
 // writeJSON prints v as one indented document. HTML characters stay as they are.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -29,9 +30,13 @@ type program struct {
 
 // run executes the command line and prints its error, if any, as one sentence.
 func (p *program) run(ctx context.Context) int {
-	root := p.rootCommand()
+	results := &resultWriter{w: p.process.Stdout}
+	root := p.rootCommand(results)
 	root.SetArgs(p.process.Args)
 	err := interrupted(ctx, root.ExecuteContext(ctx))
+	if err == nil {
+		err = results.err
+	}
 	switch {
 	case err == nil || err.Error() == "":
 	case isFaults(err): // a line a fault, each with its file
@@ -42,7 +47,7 @@ func (p *program) run(ctx context.Context) int {
 	return exitCode(err)
 }
 
-func (p *program) rootCommand() *cobra.Command {
+func (p *program) rootCommand(results io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:                        p.opts.Name,
 		Short:                      "Background jobs that are never lost: one handler, the same rules on every broker",
@@ -60,7 +65,7 @@ func (p *program) rootCommand() *cobra.Command {
 		PersistentPreRunE: func(*cobra.Command, []string) error { return p.openLog() },
 	}
 	root.SetIn(p.process.Stdin)
-	root.SetOut(p.process.Stdout)
+	root.SetOut(results)
 	root.SetErr(p.process.Stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageErrorf("%w; see %s --help", err, cmd.CommandPath())
