@@ -3,9 +3,13 @@ package redis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/goconsumer/consumer/core"
 	"github.com/goconsumer/consumer/internal/testproxy"
@@ -213,5 +217,48 @@ func TestOpenSourceRefusesWhatNoRetryCanMend(t *testing.T) {
 		if !errors.As(err, &setup) || contains(err.Error(), "canary") || contains(err.Error(), "ary@") {
 			t.Errorf("%s: %v", url, err)
 		}
+	}
+}
+
+func TestLargeBodiesAreMovedAFewAtATime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, _ := w.open(Options{Lease: time.Minute, Sweep: time.Hour, DelayPoll: time.Hour})
+	const n, most = 12, 4
+	var want []string
+	for i := range n {
+		want = append(want, fmt.Sprintf("%02d%s", i, strings.Repeat("x", 3<<20)))
+		w.raw.ZAdd(t.Context(), w.keys.delay, goredis.Z{Score: float64(i), Member: want[i]})
+	}
+	inSteps := func(what string, step func() (int, error)) {
+		t.Helper()
+		for total := 0; total < n; {
+			moved, err := step()
+			if err != nil || moved == 0 || moved > most {
+				t.Fatalf("%s moved %d large bodies in one call (%v), want at most %d", what, moved, err, most)
+			}
+			total += moved
+		}
+	}
+	inSteps("promote", func() (int, error) {
+		moved, _, err := s.promote()
+		return moved, err
+	})
+	var got []string
+	claim := func() (int, error) {
+		ds, err := s.claim(s.current, n)
+		got = append(got, bodies(ds)...)
+		return len(ds), err
+	}
+	inSteps("claim", claim)
+	inSteps("release", func() (int, error) {
+		moved, _, err := s.giveBack(t.Context(), s.current.id, "1")
+		return moved, err
+	})
+	if !slices.Equal(got, want) {
+		t.Error("the jobs were not claimed in the order of their due times")
+	}
+	if !slices.Equal(w.list(w.keys.ready), want) {
+		t.Error("the jobs were not given back in their order")
 	}
 }

@@ -8,29 +8,33 @@ end
 -- below pass a full memory (the move does not grow it): adding comes before
 -- removing, so that no error can lose a job.
 redis.call('LTRIM', KEYS[2], 0, -1)
-local room, jobs = tonumber(ARGV[2]), nil
-for k = 4, #KEYS do
-	local taken = redis.call('LRANGE', KEYS[k], -room, -1)
-	local n = #taken
-	if n > 0 then
-		for i = 1, n / 2 do -- the oldest first
-			taken[i], taken[n + 1 - i] = taken[n + 1 - i], taken[i]
-		end
-		redis.call('LPUSH', KEYS[2], unpack(taken))
-		redis.call('LTRIM', KEYS[k], 0, -n - 1)
-		if jobs then
-			for i = 1, n do
-				jobs[#jobs + 1] = taken[i]
+local jobs, list = nil, 4
+in_steps(tonumber(ARGV[2]), function(want)
+	local moved, size = 0, 0
+	while moved < want and KEYS[list] do
+		local taken = redis.call('LRANGE', KEYS[list], moved - want, -1)
+		local n = #taken
+		if n > 0 then
+			for i = 1, n / 2 do -- the oldest first
+				taken[i], taken[n + 1 - i] = taken[n + 1 - i], taken[i]
 			end
-		else
-			jobs = taken
+			redis.call('LPUSH', KEYS[2], unpack(taken))
+			redis.call('LTRIM', KEYS[list], 0, -n - 1)
+			moved, size = moved + n, size + size_of(taken)
+			if jobs then
+				for i = 1, n do
+					jobs[#jobs + 1] = taken[i]
+				end
+			else
+				jobs = taken
+			end
 		end
-		room = room - n
-		if room == 0 then
-			break
+		if moved < want then
+			list = list + 1
 		end
 	end
-end
+	return moved, size
+end)
 if not jobs then
 	return {}
 end

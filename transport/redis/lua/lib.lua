@@ -10,6 +10,31 @@ local function millis()
 	return math.floor(micros() / 1000)
 end
 
+-- in_steps calls move(n) until it moved less than it was asked for, `most` bodies
+-- were moved, or those moved are large: a script that copies hundreds of megabytes
+-- keeps everybody waiting. The first step is small, since nobody knows how large
+-- the bodies are. move returns how many it moved and their bytes.
+local function in_steps(most, move)
+	local moved, bytes, step = 0, 0, 4
+	while moved < most and bytes < 8388608 do
+		local want = math.min(step, most - moved)
+		local n, size = move(want)
+		moved, bytes, step = moved + n, bytes + size, step * 16
+		if n < want then
+			break
+		end
+	end
+	return moved, bytes
+end
+
+local function size_of(bodies)
+	local size = 0
+	for _, body in ipairs(bodies) do
+		size = size + #body
+	end
+	return size
+end
+
 -- try runs a command and returns its reply, or nil and the error's text.
 local function try(...)
 	local reply = redis.pcall(...)

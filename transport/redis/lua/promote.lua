@@ -12,9 +12,14 @@ local first, score = wait()
 if not first or first > 0 then
 	return {0, now, first or -1, 0}
 end
-local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms, 'LIMIT', 0, ARGV[1])
 -- A full memory must not keep due jobs back: see claim.
 redis.call('ZREMRANGEBYRANK', KEYS[1], 1, 0)
-redis.call('LPUSH', KEYS[2], unpack(due))
-redis.call('ZREMRANGEBYRANK', KEYS[1], 0, #due - 1)
-return {#due, now, wait() or -1, math.min(math.floor(ms - score), 1e12)}
+local moved = in_steps(tonumber(ARGV[1]), function(want)
+	local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms, 'LIMIT', 0, want)
+	if #due > 0 then
+		redis.call('LPUSH', KEYS[2], unpack(due))
+		redis.call('ZREMRANGEBYRANK', KEYS[1], 0, #due - 1)
+	end
+	return #due, size_of(due)
+end)
+return {moved, now, wait() or -1, math.min(math.floor(ms - score), 1e12)}

@@ -14,26 +14,29 @@ if lease and own == 0 and tonumber(lease) > now then
 end
 redis.call('ZREM', consumers, id)
 
-local jobs = redis.call('LRANGE', processing, 0, n - 1)
-if #jobs > 0 then
-	if own == 0 then
-		for _, job in ipairs(jobs) do
-			try('HINCRBY', found, redis.sha1hex(job), 1)
+local moved = in_steps(n, function(want)
+	local jobs = redis.call('LRANGE', processing, 0, want - 1)
+	if #jobs > 0 then
+		if own == 0 then
+			for _, job in ipairs(jobs) do
+				try('HINCRBY', found, redis.sha1hex(job), 1)
+			end
+			try('PEXPIRE', found, ARGV[4])
 		end
-		try('PEXPIRE', found, ARGV[4])
+		redis.call('RPUSH', ready, unpack(jobs))
+		redis.call('LTRIM', processing, #jobs, -1)
 	end
-	redis.call('RPUSH', ready, unpack(jobs))
-	redis.call('LTRIM', processing, #jobs, -1)
-end
+	return #jobs, size_of(jobs)
+end)
 local left = redis.call('LLEN', processing)
 if left > 0 then
-	return {#jobs, left}
+	return {moved, left}
 end
 
 -- A blocking move that the consumer began may still end up in its list: its name
 -- stays known until no move can be under way.
 local since = redis.call('ZSCORE', gone, id)
-if own == 1 or (since and #jobs == 0 and now - tonumber(since) > tonumber(ARGV[3])) then
+if own == 1 or (since and moved == 0 and now - tonumber(since) > tonumber(ARGV[3])) then
 	redis.call('SREM', members, id)
 	redis.call('ZREM', gone, id)
 	redis.call('DEL', sequence)
@@ -41,4 +44,4 @@ elseif not since then
 	redis.call('SADD', members, id)
 	redis.call('ZADD', gone, now, id)
 end
-return {#jobs, 0}
+return {moved, 0}
