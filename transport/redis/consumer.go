@@ -118,6 +118,17 @@ func (c *consumer) hold(value any) {
 	c.held[value.(string)]++
 }
 
+// holds is how many bodies are on the books.
+func (c *consumer) holds() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, count := range c.held {
+		n += count
+	}
+	return n
+}
+
 // lose ends the identity: its deliveries are no longer ours. It is safe to call
 // it again.
 func (c *consumer) lose() {

@@ -64,7 +64,8 @@
 // The client library never repeats a call by itself.
 //
 //   - claim, BLMOVE: what lies in the own processing list and is held by no delivery
-//     is handed out. The driver compares after every lost reply, and once a sweep.
+//     is handed out. The driver compares after every lost reply, and when a look at
+//     the list's length, once a sweep, finds it longer than it should be.
 //   - settle, isolate: a call has a number, and the server keeps the last one with
 //     its reply. The driver repeats the call with the same number until it knows,
 //     before it settles anything else; a call is never carried out twice.

@@ -62,10 +62,31 @@ func (s *source) fetch(ctx context.Context, c *consumer, max int) ([]*core.Deliv
 
 // compareWhenDue compares after a lost reply, and once a sweep.
 func (s *source) compareWhenDue(ctx context.Context, c *consumer) ([]*core.Delivery, error) {
-	if !c.doubt && time.Since(c.checked) < s.options.Sweep {
-		return nil, nil
+	if !c.doubt {
+		if time.Since(c.checked) < s.options.Sweep {
+			return nil, nil
+		}
+		if surplus, err := s.surplus(ctx, c); err != nil || !surplus {
+			return nil, err
+		}
 	}
 	return s.compare(ctx, c)
+}
+
+// surplus says whether the processing list is longer than the books. It reads no
+// bodies, which may be large; jobs that are being settled may hide a stranded one
+// from it, until a later look.
+func (s *source) surplus(ctx context.Context, c *consumer) (bool, error) {
+	held := c.holds() // first: see compare
+	listed, err := s.driver.client.LLen(ctx, c.processing).Result()
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, nil
+		}
+		return false, s.driver.failure("look at "+c.processing, err)
+	}
+	c.checked, c.doubt = time.Now(), listed > int64(held)
+	return c.doubt, nil
 }
 
 // claim moves up to max jobs from ready to the processing list.
