@@ -146,6 +146,7 @@ func TestB34_ALiveConsumerIsNotTakenForDead(t *testing.T) {
 		w.raw.ZAdd(t.Context(), w.keys.consumers, z(1, name))
 		s2, n := w.open(quick)
 		again := w.receive(s2, 3)
+		w.eventually("the recovery is told", func() bool { return len(n.of(core.EventRedelivered)) > 0 })
 		if ev := n.of(core.EventRedelivered); len(ev) != 1 || ev[0].N != 3 || ev[0].Reason != name || ev[0].Cause != "orphan" {
 			t.Fatalf("events: %+v", ev)
 		}
