@@ -117,6 +117,9 @@ func (f publishFlags) job() (*core.Job, error) {
 		if err := job.Meta.Set(key, metaValue(key, value)); err != nil {
 			return nil, usageErrorf("--meta %s: %w", key, err)
 		}
+		if want := wanted(&job.Meta, key); want != "" {
+			return nil, usageErrorf("--meta %s=%s would have no effect: %s must be %s", key, value, key, want)
+		}
 	}
 	if f.priority != "" {
 		if err := job.Meta.Set("priority", metaValue("priority", f.priority)); err != nil {
@@ -139,6 +142,24 @@ func metaValue(key, text string) any {
 		}
 	}
 	return text
+}
+
+// wanted says what a member that steers the job must be, when it is something
+// else and so would be ignored.
+func wanted(meta *core.Meta, key string) string {
+	_, hasPriority := meta.Priority()
+	_, hasDeadline := meta.Deadline()
+	switch {
+	case key == "priority" && !hasPriority:
+		return "critical, high, medium, normal, low or a number"
+	case key == "deadline" && !hasDeadline:
+		return "a time in unix milliseconds"
+	case key == "timeoutMs" && meta.Timeout() <= 0:
+		return "a number of milliseconds"
+	case key == "backoff" && meta.Backoff() == nil:
+		return `an object like {"type":"fixed","delay":1000}`
+	}
+	return ""
 }
 
 // copies makes n jobs like template, each with an id of its own.
