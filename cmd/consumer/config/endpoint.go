@@ -3,9 +3,13 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/goconsumer/consumer/internal/nearest"
 )
@@ -83,8 +87,23 @@ func redisURL(text string) error {
 	if u.Hostname() == "" {
 		return errors.New("has no host: write for example redis://127.0.0.1:6379/0")
 	}
+	if strings.Contains(u.Host, ",") {
+		return errors.New("has several hosts, as only redis+sentinel:// and redis+cluster:// do")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > math.MaxUint16 {
+			return errors.New("must have a port from 1 to 65535")
+		}
+	}
 	if db := strings.Trim(u.Path, "/"); strings.Trim(db, "0123456789") != "" {
 		return errors.New("must end in the number of a database, for example /0")
+	}
+	if _, err := redis.ParseURL(text); err != nil {
+		what := strings.TrimPrefix(err.Error(), "redis: ")
+		if !strings.HasPrefix(what, "unexpected option") {
+			what, _, _ = strings.Cut(what, ": ") // without the value
+		}
+		return fmt.Errorf("has a wrong parameter: %s", what)
 	}
 	return nil
 }

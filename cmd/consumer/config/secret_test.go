@@ -16,6 +16,7 @@ func TestB52_NoFaultAndNoShownValueHoldsASecret(t *testing.T) {
 	faulty := map[string]string{
 		"an unparseable URL":       "transports:\n  r: {url: \"redis://:hush-hush%zz@h:6379/0\"}\n" + process,
 		"a URL with a space":       "transports:\n  r: {url: \"redis://:hush-hush @h:6379/0\"}\n" + process,
+		"a wrong parameter":        "transports:\n  r: {url: \"redis://h/0?db=hush-hush\"}\n" + process,
 		"an unknown scheme":        "transports:\n  r: {url: \"reddis://:hush-hush@h:6379/0\"}\n" + process,
 		"a password as the scheme": "transports:\n  r: {url: \"hush-hush@!://h\"}\n" + process,
 		"no scheme":                "transports:\n  r: {url: \":hush-hush@h:6379\"}\n" + process,
