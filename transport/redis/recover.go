@@ -111,8 +111,15 @@ func (s *source) search() error {
 // globEscaper makes a key's name match only itself.
 var globEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
 
-// recover gives one dead consumer's jobs back.
+// recover gives one dead consumer's jobs back. Never our own: a program that slept
+// until its lease was over renews it, unless somebody else was faster.
 func (s *source) recover(id string) error {
+	s.mu.Lock()
+	own := s.current
+	s.mu.Unlock()
+	if own.id == id && !own.gone() {
+		return nil
+	}
 	total := 0
 	defer func() {
 		if total > 0 {

@@ -136,6 +136,18 @@ func TestB34_ALiveConsumerIsNotTakenForDead(t *testing.T) {
 			t.Fatal("it lost its lease")
 		}
 	})
+	t.Run("late and sweeping: it does not recover itself", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		s, _ := w.open(Options{Lease: time.Hour, Sweep: time.Hour})
+		w.push(jobs(2)...)
+		ds := w.receive(s, 2)
+		w.raw.ZAdd(t.Context(), w.keys.consumers, z(1, s.current.id))
+		if err := errors.Join(s.sweep(), s.search()); err != nil {
+			t.Fatal(err)
+		}
+		w.settleAll(s, core.VerdictDone, ds...)
+	})
 	t.Run("recovered: its late results change nothing", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
