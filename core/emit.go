@@ -73,8 +73,14 @@ func (e *Engine) emitFinished(t *task) {
 	if d.Next != nil {
 		ev.Next = d.Next.Attempt
 	}
-	if t.job == nil && d.Verdict == VerdictDead {
+	switch {
+	case t.job != nil:
+	case d.Verdict == VerdictDead:
 		ev.IDs = []string{DeriveID(e.cfg.Binding.Queue, t.d.Body)}
+	case d.Verdict == VerdictRelease: // fetched and not looked at yet
+		if job, err := e.decode(t.d); err == nil {
+			ev.Job = job
+		}
 	}
 	e.emit(ev)
 	events.Put(ev)

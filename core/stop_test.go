@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,9 @@ func TestASoftStopLetsHandlersFinishAndGivesTheRestBack(t *testing.T) {
 		}
 		done := 0
 		for _, ev := range s.events(core.EventFinished) {
+			if ev.Job == nil {
+				t.Errorf("a job is %s and nobody knows which", ev.Outcome)
+			}
 			if ev.Outcome == core.OutcomeSuccess {
 				done++
 			}
@@ -121,6 +125,33 @@ func TestAStopWithoutTheBrokerNamesWhatIsUnsettled(t *testing.T) {
 		s.pass(5 * time.Second)
 		s.wantOutcomes("job-0", core.OutcomeSuccess)
 		s.wantOutcomes("job-1", core.OutcomeSuccess)
+	})
+}
+
+func TestAJobThatGoesBackUnreadIsStillNamed(t *testing.T) {
+	onEveryBroker(t, func(s *stage) {
+		e := s.start(map[string]core.Handler{"job": succeed})
+		for i := range 100 { // which of the two the receiver sees first is open
+			s.pass(time.Millisecond)
+			s.push(envelope(fmt.Sprintf("job-%d", i), "job"))
+			e.Pause()
+			s.pass(time.Millisecond)
+			e.Resume()
+		}
+		s.pass(time.Second)
+		released := 0
+		for _, ev := range s.events(core.EventFinished) {
+			if ev.Job == nil {
+				t.Errorf("a job is %s and nobody knows which", ev.Outcome)
+				return
+			}
+			if ev.Outcome == core.OutcomeReleased {
+				released++
+			}
+		}
+		if released == 0 {
+			t.Error("no job went back unread")
+		}
 	})
 }
 
