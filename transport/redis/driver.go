@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
@@ -111,11 +110,24 @@ func isReply(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// isSetup says whether an answer means that no retry can help.
-func isSetup(err error) bool {
-	return isReply(err) && slices.ContainsFunc([]string{
-		"NOAUTH", "WRONGPASS", "NOPERM", "The user executing the script can't", "DB index is out of range", "unknown command",
-	}, func(part string) bool { return strings.Contains(err.Error(), part) })
+// remedy says what helps when no retry can; "" for every other error.
+func remedy(err error) string {
+	if !isReply(err) {
+		return ""
+	}
+	for _, r := range [...]struct{ part, fix string }{
+		{"NOAUTH", "put user and password into the URL"},
+		{"WRONGPASS", "correct user and password in the URL"},
+		{"NOPERM", "give the redis user of this URL access to the keys and commands of the queue"},
+		{"The user executing the script can't", "give the redis user of this URL access to the keys and commands of the queue"},
+		{"DB index is out of range", "end the URL in the number of a database that the server has"},
+		{"unknown command", "use a Redis from 7.0 that has the command"},
+	} {
+		if strings.Contains(err.Error(), r.part) {
+			return r.fix
+		}
+	}
+	return ""
 }
 
 // dialer is the client's own, for a connection that its owner can break.

@@ -194,23 +194,24 @@ func TestOpenSourceRefusesWhatNoRetryCanMend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.raw.Do(t.Context(), "ACL", "SETUSER", "reader", "on", ">canary", "~*", "+@all", "-lpush")
-	setup := func(name string, d *Driver, change ...func(*core.Binding)) {
+	setup := func(name, fix string, d *Driver, change ...func(*core.Binding)) {
 		t.Helper()
 		_, err := d.OpenSource(t.Context(), binding(change...), &ear{})
 		var setup *core.SetupError
-		if !errors.As(err, &setup) || contains(err.Error(), "canary") {
+		if !errors.As(err, &setup) || contains(err.Error(), "canary") || !contains(err.Error(), fix) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	at := func(user string) *Driver {
-		w.url = "redis://" + user + "@" + w.server.Addr
+	at := func(place string) *Driver {
+		w.url = "redis://" + strings.Replace(place, "HOST", w.server.Addr, 1)
 		return w.driver(quick)
 	}
-	setup("a missing right", at("reader:canary"))
-	setup("a wrong password", at("reader:wrong-canary"))
-	setup("a key style that is not built", w.driver(quick), func(b *core.Binding) { b.Options = Options{KeyStyle: "plain"} })
-	setup("replicas", w.driver(quick), func(b *core.Binding) { b.Options = &Options{WaitReplicas: 1} })
-	setup("foreign options", w.driver(quick), func(b *core.Binding) { b.Options = 1 })
+	setup("a missing right", "access to the keys", at("reader:canary@HOST"))
+	setup("a wrong password", "correct user and password", at("reader:wrong-canary@HOST"))
+	setup("a database that is not there", "number of a database", at("HOST/99"))
+	setup("a key style that is not built", "key_style", w.driver(quick), func(b *core.Binding) { b.Options = Options{KeyStyle: "plain"} })
+	setup("replicas", "wait_replicas", w.driver(quick), func(b *core.Binding) { b.Options = &Options{WaitReplicas: 1} })
+	setup("foreign options", "", w.driver(quick), func(b *core.Binding) { b.Options = 1 })
 	for _, url := range []string{"redis://user:canary@host:port/x", "http://user:canary@host/", "redis://u:can#ary@h:1", "canary"} {
 		_, err := New(url, Options{})
 		var setup *core.SetupError

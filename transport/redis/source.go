@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,8 +81,8 @@ func (d *Driver) OpenSource(ctx context.Context, b core.Binding, n core.Notices)
 		s.stopFetching()
 		s.mover.close()
 		s.ringer.close()
-		if isSetup(err) {
-			return nil, &core.SetupError{Sentence: err.Error() + ": give the redis user of this URL access to the keys and commands of the queue", Err: err}
+		if fix := remedy(err); fix != "" {
+			return nil, &core.SetupError{Sentence: strings.TrimSuffix(err.Error(), ".") + "; " + fix, Err: err}
 		}
 		return nil, err
 	}
