@@ -31,7 +31,7 @@ processes:
 	}
 	first := now.Add(time.Second)
 	due := map[string]int64{}
-	for batch := range slices.Chunk(numbers(n), 1000) {
+	for batch := range slices.Chunk(numbers(0, n), 1000) {
 		var members []redis.Z
 		for _, i := range batch {
 			id := fmt.Sprintf("due-%06d", i)

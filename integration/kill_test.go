@@ -51,8 +51,7 @@ func TestWorkersKilledAtRandomMomentsLoseNothing(t *testing.T) {
 	kills, perKill := sized(6, 30), 400
 
 	l := newPlay(t, "1")
-	n := kills * perKill
-	published := push(t, l.client, "play", "play.job", n, func(i int) string {
+	payload := func(i int) string {
 		switch {
 		case i%100 == 7:
 			return `{"do":["FAIL"],"ms":5}`
@@ -60,9 +59,12 @@ func TestWorkersKilledAtRandomMomentsLoseNothing(t *testing.T) {
 			return `{"do":["RETRY","SUCCESS"],"ms":5}`
 		}
 		return `{"ms":5}`
-	})
+	}
+	var published []string
 	for range kills {
 		before := len(l.readLedger())
+		// More than the kill waits for, however late this test looks.
+		published = append(published, pushFrom(t, l.client, "play", "play.job", len(published), perKill, payload)...)
 		p := l.start(binaries.worker, nil, "run", "--process=play")
 		// A random moment under load: after some number of further runs, wherever
 		// that finds the worker.
@@ -80,7 +82,7 @@ func TestWorkersKilledAtRandomMomentsLoseNothing(t *testing.T) {
 	if limit := kills * maxInFlight; duplicates > limit {
 		t.Errorf("%d duplicates after %d kills, at most %d were in flight", duplicates, kills, limit)
 	}
-	t.Logf("%d jobs, %d kills, %d duplicates", n, kills, duplicates)
+	t.Logf("%d jobs, %d kills, %d duplicates", len(published), kills, duplicates)
 	var failed []string
 	for i, id := range published {
 		if i%100 == 7 {

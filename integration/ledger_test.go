@@ -188,8 +188,14 @@ func conserve(t *testing.T, published []string, h holdings, runs func() []run) (
 // order.
 func push(t *testing.T, client *redis.Client, queue, jobType string, n int, payload func(i int) string) []string {
 	t.Helper()
+	return pushFrom(t, client, queue, jobType, 0, n, payload)
+}
+
+// pushFrom is push for jobs that are numbered from first.
+func pushFrom(t *testing.T, client *redis.Client, queue, jobType string, first, n int, payload func(i int) string) []string {
+	t.Helper()
 	var ids []string
-	for batch := range slices.Chunk(numbers(n), 1000) {
+	for batch := range slices.Chunk(numbers(first, n), 1000) {
 		pipe := client.Pipeline()
 		for _, i := range batch {
 			id := fmt.Sprintf("%s-%06d", queue, i)
@@ -207,10 +213,10 @@ func envelope(id, jobType, payload string) string {
 	return fmt.Sprintf(`{"v":1,"jobId":%q,"jobType":%q,"payload":%s,"meta":{"tenantId":"t1"},"attempt":1,"maxAttempts":5,"createdAt":1720764000}`, id, jobType, payload)
 }
 
-func numbers(n int) []int {
+func numbers(first, n int) []int {
 	all := make([]int, n)
 	for i := range all {
-		all[i] = i
+		all[i] = first + i
 	}
 	return all
 }

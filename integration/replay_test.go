@@ -109,7 +109,7 @@ func TestB47_ReplayingManyDeadLettersNeedsLittleMemory(t *testing.T) {
 	l := newPlay(t, "1")
 	fill := strings.Repeat("x", 1000)
 	n := sized(20_000, 100_000)
-	for batch := range slices.Chunk(numbers(n), 1000) {
+	for batch := range slices.Chunk(numbers(0, n), 1000) {
 		pipe := l.client.Pipeline()
 		for _, i := range batch {
 			job := envelope(fmt.Sprintf("dead-%06d", i), "play.job", `{"fill":"`+fill+`"}`)
@@ -232,7 +232,7 @@ func TestB47_JobsThatFailAgainDuringAReplayAreNotReplayedTwice(t *testing.T) {
 	t.Parallel()
 	l := newPlay(t, "1")
 	n := sized(2_000, 10_000)
-	for batch := range slices.Chunk(numbers(n), 1000) {
+	for batch := range slices.Chunk(numbers(0, n), 1000) {
 		pipe := l.client.Pipeline()
 		for _, i := range batch {
 			job := envelope(fmt.Sprintf("dead-%06d", i), "play.job", `{"do":["FAIL"]}`)
