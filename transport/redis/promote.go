@@ -76,7 +76,7 @@ func (s *source) promote() (moved int, wait time.Duration, err error) {
 		return 0, 0, s.driver.failure(doing, err)
 	}
 	reply, err := integers(s.working, s.driver.client, s.driver.scripts.promote,
-		[]string{s.keys.delay, s.keys.ready}, promoteChunk)
+		[]string{s.keys.delay, s.keys.ready, s.keys.bell}, promoteChunk)
 	if err == nil {
 		err = fault.At(fault.RedisPromoted)
 	}

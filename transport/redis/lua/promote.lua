@@ -1,5 +1,5 @@
 -- promote moves due jobs to ready, at most n, in the order of their due times.
--- KEYS delay ready   ARGV n
+-- KEYS delay ready bell   ARGV n
 -- → {moved, server time (µs), wait until the next is due (ms, -1 = none), how late the first was (ms)}
 local now = micros()
 local ms = math.floor(now / 1000)
@@ -22,4 +22,8 @@ local moved = in_steps(tonumber(ARGV[1]), function(want)
 	end
 	return #due, size_of(due)
 end)
-return {moved, now, wait() or -1, math.min(math.floor(ms - score), 1e12)}
+local next = wait()
+if not next then
+	redis.call('DEL', KEYS[3]) -- whatever it rang for was moved: an empty queue leaves no key
+end
+return {moved, now, next or -1, math.min(math.floor(ms - score), 1e12)}
