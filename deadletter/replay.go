@@ -34,11 +34,20 @@ type Report struct {
 // Replay publishes the jobs that f chooses, oldest first, with a fresh attempt
 // budget. An entry leaves the store only after its publish is confirmed: whatever
 // interrupts it, no job is lost and at most a batch of them is there twice.
-// Entries that cannot be read are left and counted.
+// Entries that cannot be read are left and counted. Where the store is an Excluder,
+// one replay runs at a time.
 func Replay(ctx context.Context, s Store, to Target, f Filter, o ReplayOptions) (Report, error) {
 	r := replay{to: to, filter: f, options: o, left: f.Limit}
 	if r.options.Batch <= 0 {
 		r.options.Batch = 100
+	}
+	if x, ok := s.(Excluder); ok && !o.DryRun {
+		held, release, err := x.Exclude(ctx)
+		if err != nil {
+			return r.report, err
+		}
+		defer release()
+		ctx = held
 	}
 	err := s.Visit(ctx, func(page []*Entry) ([]*Entry, error) { return r.page(ctx, page) })
 	if err != nil && err != r.failed {

@@ -25,6 +25,14 @@ type Opener interface {
 	OpenDeadLetters(ctx context.Context, b core.Binding) (Store, error)
 }
 
+// Excluder is implemented by stores that can keep a second replay out, since two at
+// once would publish every job twice.
+type Excluder interface {
+	// Exclude returns a context for the replay, which ends when the right is lost,
+	// and what gives it back. An error says that another replay is running.
+	Exclude(ctx context.Context) (replay context.Context, release func(), err error)
+}
+
 // ErrEnough ends a visit early.
 var ErrEnough = errors.New("enough entries seen")
 

@@ -61,9 +61,7 @@ func newConsumer(b core.Binding, k keys) *consumer {
 	if err != nil {
 		host = "unknown"
 	}
-	random := make([]byte, 4)
-	rand.Read(random)
-	id := fmt.Sprintf("%s-%d@%s-%d-%s", b.Process, b.Replica, safe(host), os.Getpid(), hex.EncodeToString(random))
+	id := fmt.Sprintf("%s-%d@%s-%d-%s", b.Process, b.Replica, safe(host), os.Getpid(), randomToken())
 	return &consumer{
 		id:         id,
 		processing: k.processing + id,
@@ -71,6 +69,12 @@ func newConsumer(b core.Binding, k keys) *consumer {
 		lost:       make(chan struct{}),
 		held:       map[string]int{},
 	}
+}
+
+func randomToken() string {
+	random := make([]byte, 4)
+	rand.Read(random)
+	return hex.EncodeToString(random)
 }
 
 // safe keeps the characters that a host name should have.

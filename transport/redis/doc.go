@@ -20,6 +20,7 @@
 //	dq:found:{orders}           hash    SHA-1 of a job → how often it was found unsettled; a week
 //	dq:seq:{orders}:<id>        string  number of the consumer's last settle call, and its reply
 //	job:dead:{orders}           list    dead letters, LPUSH in, oldest right
+//	job:dead:{orders}:replay    string  held while a replay runs; a few seconds
 //
 // Any program may LPUSH to ready or ZADD to delay.
 //
