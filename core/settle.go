@@ -164,7 +164,7 @@ func (s *settler) flush(batch []*task) bool {
 // settlement puts a decision into the driver's terms.
 func (s *settler) settlement(t *task) Settlement {
 	d := t.decision
-	out := Settlement{D: t.d, Verdict: d.Verdict, Delay: d.Delay}
+	out := Settlement{D: t.d, Verdict: d.Verdict, Delay: t.delayLeft()}
 	switch d.Verdict {
 	case VerdictRetry, VerdictDefer:
 		// A broker that retries in place gets a body only where it must change.

@@ -86,6 +86,15 @@ func (t *task) isLost() bool {
 	}
 }
 
+// delayLeft is what is left of the decision's delay, which counts from the end of
+// the run and not from its settlement.
+func (t *task) delayLeft() time.Duration {
+	if t.decision.Delay == 0 || t.cost == 0 {
+		return t.decision.Delay
+	}
+	return max(t.decision.Delay-time.Since(t.started.Add(t.cost)), 0)
+}
+
 // id names the job for people; a body that is no envelope has only its position.
 func (t *task) id() string {
 	if t.job != nil {

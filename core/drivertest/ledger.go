@@ -15,6 +15,7 @@ type run struct {
 	attempt int
 	start   time.Time
 	end     time.Time
+	success bool // it returned nil while it was not cancelled
 }
 
 // ledger is what the case's own handlers and listeners saw. The driver's word
@@ -49,7 +50,7 @@ func (l *ledger) published(id string) {
 }
 
 // begin notes that a handler starts and returns what notes its end.
-func (l *ledger) begin(j *core.Job) (end func()) {
+func (l *ledger) begin(j *core.Job) (end func(success bool)) {
 	var at int
 	l.change(func() {
 		at = len(l.runs)
@@ -57,9 +58,9 @@ func (l *ledger) begin(j *core.Job) (end func()) {
 		l.running++
 		l.most = max(l.most, l.running)
 	})
-	return func() {
+	return func(success bool) {
 		l.change(func() {
-			l.runs[at].end = time.Now()
+			l.runs[at].end, l.runs[at].success = time.Now(), success
 			l.running--
 		})
 	}
@@ -107,13 +108,20 @@ func (l *ledger) count(kind core.EventKind) int {
 // terminal says whether an outcome ends a job's life outside the broker.
 func terminal(o core.Outcome) bool { return o == core.OutcomeSuccess || o == core.OutcomeDiscarded }
 
-// unfinished lists the published ids that were never finished.
+// unfinished lists the published ids that were never finished. A run that
+// succeeded finishes its job, too: when the process vanishes after the settlement
+// was carried out and before its reply, no event tells of it.
 func (l *ledger) unfinished() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	open := map[string]bool{}
 	for _, id := range l.sent {
 		open[id] = !slices.ContainsFunc(l.outcomes[id], terminal)
+	}
+	for _, r := range l.runs {
+		if r.success {
+			open[r.id] = false
+		}
 	}
 	maps.DeleteFunc(open, func(_ string, is bool) bool { return !is })
 	return slices.Sorted(maps.Keys(open))

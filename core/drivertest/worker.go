@@ -31,9 +31,13 @@ func (k *kit) startOn(d core.Driver, hs handlers, adjust ...func(*core.EngineCon
 	k.Helper()
 	reg := core.NewRegistry()
 	for pattern, h := range hs {
-		noted := func(ctx context.Context, j *core.Job) error {
-			defer k.ledger.begin(j)()
-			return h(ctx, j)
+		noted := func(ctx context.Context, j *core.Job) (err error) {
+			end := k.ledger.begin(j)
+			succeeded := false
+			defer func() { end(succeeded) }()
+			err = h(ctx, j)
+			succeeded = err == nil && ctx.Err() == nil // after a cancellation nobody believes it
+			return err
 		}
 		if err := reg.Handle(pattern, noted); err != nil {
 			k.Fatalf("register %s: %v", pattern, err)
