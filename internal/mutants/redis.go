@@ -6,8 +6,8 @@ func redisMutants() []mutant {
 	return []mutant{
 		{
 			bug: "LREM by value takes every twin", file: "transport/redis/lua/settle.lua", pkg: pkg, test: "TestSettleCountsTwinsAndNeverConfusesThem",
-			old: "	codes[i] = redis.call('LREM', processing, -1, ARGV[first + i - 1]) == 1 and '1' or '0'\n",
-			new: "	codes[i] = redis.call('LREM', processing, 0, ARGV[first + i - 1]) >= 1 and '1' or '0'\n",
+			old: "	codes[#codes + 1] = redis.call('LREM', processing, -1, ARGV[first + i - 1]) == 1 and '1' or '0'\n",
+			new: "	codes[#codes + 1] = redis.call('LREM', processing, 0, ARGV[first + i - 1]) >= 1 and '1' or '0'\n",
 		},
 		{
 			bug: "Redis: lost reply applied twice", file: "transport/redis/lua/settle.lua", pkg: pkg, test: "TestSettleIsNotAppliedTwiceWhenItsReplyIsLost",
@@ -37,7 +37,7 @@ func redisMutants() []mutant {
 		},
 		{
 			bug: "Redis: delayed jobs are promoted early", file: "transport/redis/lua/promote.lua", pkg: pkg, test: "TestDelayedJobsRunInTheOrderOfTheirDueTimesAndNeverEarly",
-			old: "redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms, 'LIMIT', 0, ARGV[1])", new: "redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms + 200, 'LIMIT', 0, ARGV[1])",
+			old: "redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms, 'LIMIT', 0, want)", new: "redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms + 200, 'LIMIT', 0, want)",
 		},
 		{
 			bug: "Redis: promotion leaves the job in the delay set", file: "transport/redis/lua/promote.lua", pkg: pkg, test: "TestB31_TwoPromotersMoveEachDueJobOnce",
