@@ -30,7 +30,7 @@ type EngineConfig struct {
 	MaxDefers         int           // default 1000
 	MaxStuck          int           // default 16
 	MaxSize           int           // bytes of a body; default 16 MiB
-	Prefetch          int           // most deliveries held beyond running ones; default max(2 × concurrency, 256), see modestPrefetch; -1 = none
+	Prefetch          int           // most deliveries held beyond running ones, see modestPrefetch; default max(2 × concurrency, 256), -1 = none
 	DefaultJobType    string        // wraps bodies that are no envelope; "" = they are malformed
 	RetryUnregistered bool          // unregistered: retry
 

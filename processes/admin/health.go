@@ -6,7 +6,7 @@ import (
 	"github.com/goconsumer/consumer/processes"
 )
 
-// health is the body of /livez and /readyz.
+// health is the body of /readyz.
 type health struct {
 	Ready     bool            `json:"ready"`
 	Processes []processHealth `json:"processes"`

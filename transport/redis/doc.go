@@ -1,4 +1,4 @@
-// Package redis is the transport on Redis lists: 7.0 or later, or Valkey.
+// Package redis is the transport on Redis lists: Redis 7.0 to 8.
 //
 // # URL
 //
