@@ -91,7 +91,9 @@ func (p *Policy) retried(job *Job, r Result, text string) Decision {
 	}
 	next := *job
 	next.Attempt++
-	next.Meta.SetLastError(text)
+	if job.Format != FormatDelayQueue { // which has no place for it
+		next.Meta.SetLastError(text)
+	}
 	return Decision{
 		Verdict: VerdictRetry, Outcome: OutcomeRequeued, Error: text, Next: &next,
 		Delay: delayOf(r, retry, job.Attempt, job),

@@ -31,6 +31,7 @@ type EngineConfig struct {
 	MaxStuck          int           // default 16
 	MaxSize           int           // bytes of a body; default 16 MiB
 	Prefetch          int           // most deliveries held beyond running ones, see modestPrefetch; default max(2 × concurrency, 256), -1 = none
+	Format            Format        // of the jobs on the wire; default FormatJob
 	DefaultJobType    string        // wraps bodies that are no envelope; "" = they are malformed
 	RetryUnregistered bool          // unregistered: retry
 
@@ -117,6 +118,10 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 		return nil, errors.New("engine needs handlers: Registry.View")
 	case cfg.Binding.Queue == "":
 		return nil, errors.New("engine needs a queue")
+	case cfg.Format.check() != nil:
+		return nil, cfg.Format.check()
+	case cfg.Format == FormatDelayQueue && cfg.DefaultJobType != "":
+		return nil, errors.New("engine has a default job type, which format delayqueue has no use for")
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -32,6 +32,8 @@ type fields struct {
 	top   byte // first byte of the value: '{', '[', …
 	value span // the value without the space around it
 	extra []member
+
+	delayQueue bool // the names are those of FormatDelayQueue
 }
 
 // scan checks the whole body and fills f. Only an object has members; that the
@@ -63,6 +65,9 @@ func (f *fields) scan(body []byte) error {
 func notJSON(at int) error { return &MalformedError{"not JSON at byte " + strconv.Itoa(at)} }
 
 func (f *fields) scanMembers(body []byte, start int) (end int, ok bool) {
+	if f.delayQueue {
+		return f.scanDelayQueue(body, start)
+	}
 	o := openObject(body, start)
 	var m member
 	for o.next(&m) {
@@ -197,9 +202,13 @@ func lastWins(body []byte, all []member) []member {
 	return kept
 }
 
-// Append writes the envelope in wire order after dst and returns the longer
-// slice. An empty ID and MaxAttempts 0 are left out.
+// Append writes the job in its Format (an envelope where nothing says otherwise) and
+// in wire order after dst and returns the longer slice. An empty ID and MaxAttempts
+// 0 are left out.
 func (j *Job) Append(dst []byte) []byte {
+	if j.Format == FormatDelayQueue {
+		return j.appendDelayQueue(dst)
+	}
 	const frame = len(`{"v":,"jobId":"","jobType":"","payload":{},"meta":{},"attempt":,"maxAttempts":,"createdAt":}`) + 32 // digits
 	dst = slices.Grow(dst, frame+len(j.ID)+len(j.Type)+len(j.Payload)+len(j.Meta.raw)+len(j.extra))
 	dst = append(dst, `{"v":`...)

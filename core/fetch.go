@@ -259,7 +259,7 @@ func (e *Engine) decode(d *Delivery) (*Job, error) {
 	if e.cfg.DefaultJobType != "" {
 		job, _, err = Wrap(d.Body, e.cfg.DefaultJobType)
 	} else {
-		job, err = Decode(d.Body)
+		job, err = e.cfg.Format.Decode(d.Body)
 	}
 	if err != nil {
 		return nil, err

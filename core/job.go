@@ -13,5 +13,6 @@ type Job struct {
 	Attempt     int    // from 1
 	MaxAttempts int    // 0 = the envelope has none: the process's policy decides
 	CreatedAt   int64  // unix seconds; 0 is a legal value
+	Format      Format // how Append writes it; Decode's are envelopes
 	extra       []byte // unknown top-level members in arrival order, each as `,"key":value`
 }

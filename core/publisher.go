@@ -12,6 +12,7 @@ import (
 type Publisher struct {
 	port      PublishPort
 	event     Event // what every EventPublished carries
+	format    Format
 	listeners []Listener
 }
 
@@ -24,6 +25,11 @@ func WithListeners(process, transport, queue string, listeners ...Listener) Publ
 		p.event = Event{Kind: EventPublished, Process: process, Transport: transport, Queue: queue}
 		p.listeners = append(p.listeners, listeners...)
 	}
+}
+
+// WithFormat has jobs stored in the form of the queue's process; default FormatJob.
+func WithFormat(f Format) PublisherOption {
+	return func(p *Publisher) { p.format = f }
 }
 
 // NewPublisher makes a publisher over a driver's port.
@@ -72,7 +78,7 @@ func (p *Publisher) PublishBatch(ctx context.Context, jobs []Outgoing) []error {
 	msgs := make([]Message, len(jobs))
 	for i, out := range jobs {
 		out.Job.fill()
-		msgs[i] = message(out)
+		msgs[i] = p.message(out)
 	}
 	errs := p.port.Publish(ctx, msgs)
 	p.notify(msgs, errs)
@@ -118,11 +124,11 @@ func (j *Job) fill() {
 	}
 }
 
-func message(out Outgoing) Message {
+func (p *Publisher) message(out Outgoing) Message {
 	j := out.Job
 	priority, _ := j.Meta.Priority() // normal when unset
 	return Message{
-		Body:     j.Append(nil),
+		Body:     j.As(p.format).Append(nil),
 		ID:       j.ID,
 		Type:     j.Type,
 		Key:      j.Meta.PartitionKey(),

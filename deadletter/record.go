@@ -104,7 +104,7 @@ func (e *Entry) readJob(job, raw json.RawMessage) {
 		e.Err = fmt.Errorf("the record keeps raw input that is not a job (%s)", r.Reason)
 		return
 	}
-	decoded, err := core.Decode(job)
+	decoded, err := core.DecodeAny(job)
 	if err != nil {
 		e.ID, e.Err = core.DeriveID(r.Queue, e.Stored), fmt.Errorf("the record's job cannot be read: %w", err)
 		return

@@ -21,6 +21,7 @@ type ReplayOptions struct {
 	DryRun   bool         // only count
 	Rate     float64      // jobs a second at most; 0 = no limit
 	Batch    int          // jobs between two removals: at most so many run twice after an interruption; default 100
+	Format   core.Format  // of the target's jobs; default core.FormatJob
 	Progress func(Report) // called after each batch; may be nil
 }
 
@@ -131,7 +132,7 @@ func (r *replay) publish(ctx context.Context, batch []*Entry) (stored []*Entry, 
 		if err != nil {
 			return nil, err
 		}
-		msgs[i] = message(job)
+		msgs[i] = message(job.As(r.options.Format))
 	}
 	errs := r.to.Publish(ctx, msgs)
 	for i, e := range batch {

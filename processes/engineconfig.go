@@ -27,6 +27,7 @@ func (p *process) engineConfig(r *replica, driver core.Driver, publisher *core.P
 		MaxStuck:          p.spec.MaxStuck,
 		MaxSize:           p.spec.MaxSize,
 		DefaultJobType:    p.spec.DefaultJobType,
+		Format:            p.spec.Format,
 		RetryUnregistered: p.spec.RetryUnregistered,
 
 		DeadSink:  sink,

@@ -126,7 +126,8 @@ func (r *replica) runOnce(ctx context.Context) (up time.Duration, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("open publisher: %w", err)
 	}
-	publisher := core.NewPublisher(port, core.WithListeners(p.spec.Name, p.spec.Transport, p.spec.Queue, p.host.opts.Listeners...))
+	publisher := core.NewPublisher(port, core.WithFormat(p.spec.Format),
+		core.WithListeners(p.spec.Name, p.spec.Transport, p.spec.Queue, p.host.opts.Listeners...))
 	defer r.closePublisher(publisher)
 
 	sink, err := p.deadSink()

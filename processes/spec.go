@@ -31,6 +31,7 @@ type Spec struct {
 	MaxStuck          int // default 16
 	MaxSize           int // bytes of a body; default 16 MiB
 	DefaultJobType    string
+	Format            core.Format // of the jobs on the wire; default core.FormatJob
 	RetryUnregistered bool
 	LogSuccess        bool     // job.done lines at info, not debug
 	Accept            []string // weakenings agreed to: delay, priority, order, retention
@@ -86,6 +87,7 @@ func DefaultSpec() Spec {
 		MaxDefers:       1000,
 		MaxStuck:        16,
 		MaxSize:         16 << 20,
+		Format:          core.FormatJob,
 		DeadLetter: DeadLetter{
 			Driver:           DeadAuto,
 			Prefix:           "job:dead:",
@@ -103,6 +105,7 @@ func (s Spec) withDefaults() Spec {
 	s.Concurrency = cmp.Or(s.Concurrency, d.Concurrency)
 	s.Priority = cmp.Or(s.Priority, d.Priority)
 	s.Ordering = cmp.Or(s.Ordering, d.Ordering)
+	s.Format = cmp.Or(s.Format, d.Format)
 	s.HandlerTimeout = max(0, cmp.Or(s.HandlerTimeout, d.HandlerTimeout))
 	s.ShutdownTimeout = cmp.Or(s.ShutdownTimeout, d.ShutdownTimeout)
 	s.DeadLetter.Driver = cmp.Or(s.DeadLetter.Driver, d.DeadLetter.Driver)

@@ -43,7 +43,7 @@ func (c *Commands) Exec(command ...string) core.Handler {
 	return func(ctx context.Context, job *core.Job) error {
 		stdout, stderr := tail{limit: stdoutTail}, tail{limit: stderrTail}
 		cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-		cmd.Stdin = bytes.NewReader(job.Append(nil))
+		cmd.Stdin = bytes.NewReader(job.As(core.FormatJob).Append(nil))
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		cmd.Env = append(os.Environ(),
 			"JOB_ID="+printable(job.ID), "JOB_TYPE="+printable(job.Type), "JOB_ATTEMPT="+strconv.Itoa(job.Attempt))

@@ -66,7 +66,7 @@ func newClient(connections int) *http.Client {
 // post sends the envelope and reads the answer. A body that breaks off is no
 // answer.
 func post(ctx context.Context, client *http.Client, address string, job *core.Job) (*http.Response, []byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(job.Append(nil)))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(job.As(core.FormatJob).Append(nil)))
 	if err != nil {
 		return nil, nil, err
 	}
