@@ -33,11 +33,11 @@ func redisMutants() []mutant {
 		},
 		{
 			bug: "Redis: recovered jobs go to the end", file: "transport/redis/lua/recover.lua", pkg: pkg, test: "TestRecoveryGivesJobsBackInOrderAndCountsThem",
-			old: "	redis.call('RPUSH', ready, unpack(jobs))\n", new: "	redis.call('LPUSH', ready, unpack(jobs))\n",
+			old: "redis.call('RPUSH', ready, unpack(part))", new: "redis.call('LPUSH', ready, unpack(part))",
 		},
 		{
 			bug: "Redis: delayed jobs are promoted early", file: "transport/redis/lua/promote.lua", pkg: pkg, test: "TestDelayedJobsRunInTheOrderOfTheirDueTimesAndNeverEarly",
-			old: "redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms, 'LIMIT', 0, want)", new: "redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms + 200, 'LIMIT', 0, want)",
+			old: "redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', present, 'LIMIT', 0, want)", new: "redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', present + 200, 'LIMIT', 0, want)",
 		},
 		{
 			bug: "Redis: promotion leaves the job in the delay set", file: "transport/redis/lua/promote.lua", pkg: pkg, test: "TestB31_TwoPromotersMoveEachDueJobOnce",
@@ -51,6 +51,22 @@ func redisMutants() []mutant {
 			bug: "Redis: isolation does not store the charge", file: "transport/redis/lua/settle.lua", pkg: pkg, test: "TestIsolateReplacesTheBodyInOneStep",
 			old: "	i = function(next) return push('LPUSH', processing, next) end,\n",
 			new: "	i = function(next, _) return push('LPUSH', processing, string.reverse(next)) end,\n",
+		},
+		{
+			bug: "Redis: a due or recovered job forgets its priority", file: "transport/redis/lua/lib.lua", pkg: pkg, test: "TestDueJobsBecomeReadyOnTheListOfTheirPriority|TestOrphansGoBackToTheirOwnLists",
+			old: "		local level = levelOf(body)\n", new: "		local level = 4\n",
+		},
+		{
+			bug: "Redis: a released job goes to the plain list", file: "transport/redis/lua/settle.lua", pkg: pkg, test: "TestB40_AJobComesBackOnItsOwnPriorityList",
+			old: "push('RPUSH', KEYS[ready + list], next)", new: "push('RPUSH', KEYS[#KEYS - 1], next)",
+		},
+		{
+			bug: "Redis: an idle source does not look before it waits", file: "transport/redis/watch.go", pkg: pkg, test: "TestAnIdleSourceHearsOfAJobOnAnyOfItsListsAtOnce",
+			old: "	return n > 0, err\n", new: "	return n < 0, err\n",
+		},
+		{
+			bug: "Redis: consumers of other lists are recovered", file: "transport/redis/keys.go", pkg: pkg, test: "TestConsumersOfOtherListsWithTheSameQueueNameAreLeftAlone",
+			old: "	return strings.TrimPrefix(k.kin, \"~\") == kin\n", new: "	return len(kin) >= 0\n",
 		},
 	}
 }

@@ -85,7 +85,7 @@ func (h *redisHarness) Crash(t testing.TB, d core.Driver) {
 }
 
 func (h *redisHarness) Held(t testing.TB, b core.Binding) drivertest.Held {
-	ctx, k := context.Background(), newKeys(b.Queue, quick.withDefaults())
+	ctx, k := context.Background(), newKeys(b, quick.withDefaults())
 	var held drivertest.Held
 	list := func(key string) (out [][]byte) {
 		items, err := h.raw.LRange(ctx, key, 0, -1).Result()
@@ -97,7 +97,9 @@ func (h *redisHarness) Held(t testing.TB, b core.Binding) drivertest.Held {
 		}
 		return out
 	}
-	held.Ready = list(k.ready)
+	for _, key := range k.lists {
+		held.Ready = append(held.Ready, list(key)...)
+	}
 	for _, member := range h.raw.ZRange(ctx, k.delay, 0, -1).Val() {
 		held.Delayed = append(held.Delayed, []byte(member))
 	}

@@ -44,6 +44,7 @@ type delivery struct {
 	value any    // the body as the server has it: a string, boxed once for the calls
 	taken any    // the body as it was claimed
 	order uint64 // position in the processing list: lower came earlier
+	list  int    // number of the ready list that it came from; 0 = unknown
 	// fate is what became of it; the settler's alone.
 	fate fate
 }
@@ -61,7 +62,7 @@ func newConsumer(b core.Binding, k keys) *consumer {
 	if err != nil {
 		host = "unknown"
 	}
-	id := fmt.Sprintf("%s-%d@%s-%d-%s", b.Process, b.Replica, safe(host), os.Getpid(), randomToken())
+	id := fmt.Sprintf("%s-%d@%s-%d-%s", b.Process, b.Replica, safe(host), os.Getpid(), randomToken()) + k.kin
 	return &consumer{
 		id:         id,
 		processing: k.processing + id,
@@ -89,12 +90,12 @@ func safe(name string) string {
 }
 
 // take makes a delivery of a body that is now in the processing list.
-func (c *consumer) take(value any, found int) *core.Delivery {
+func (c *consumer) take(value any, found, list int) *core.Delivery {
 	body := value.(string)
 	c.mu.Lock()
 	c.order++
 	c.held[body]++
-	d := &delivery{owner: c, value: value, taken: value, order: c.order}
+	d := &delivery{owner: c, value: value, taken: value, order: c.order, list: list}
 	c.mu.Unlock()
 	d.Body = []byte(body) // a copy: a handler that writes into its payload must not change what we settle
 	d.Found = core.Count{N: found}

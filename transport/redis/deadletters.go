@@ -18,12 +18,11 @@ const (
 	deadPageBytes = 8 << 20
 )
 
-// DeadLetters is one queue's list of dead letters: a store to read and replay,
-// and a sink for processes whose transport is another. It is safe for concurrent
+// DeadLetters is one queue's dead letters: a store to read and replay, and a sink for processes whose transport is another. It is safe for concurrent
 // use.
 type DeadLetters struct {
 	driver *Driver
-	key    string
+	keys   keys
 	policy core.DeadLetterPolicy
 	log    *slog.Logger
 	drop   func(n int, ids []string) // told of entries that on_full dropped
@@ -52,38 +51,60 @@ func (d *Driver) DeadLetters(b core.Binding, dropped func(n int, ids []string)) 
 			b.Logger.Warn("dead letters dropped, the list is full (on_full: drop_oldest)", "queue", b.Queue, "dropped", n, "ids", ids)
 		}
 	}
-	return &DeadLetters{driver: d, key: newKeys(b.Queue, o).dead, policy: b.DeadLetters, log: b.Logger, drop: dropped}, nil
+	return &DeadLetters{driver: d, keys: newKeys(b, o), policy: b.DeadLetters, log: b.Logger, drop: dropped}, nil
 }
 
-// Count returns the list's length.
+// Count returns how many there are.
 func (l *DeadLetters) Count(ctx context.Context) (int64, error) {
-	n, err := l.driver.client.LLen(ctx, l.key).Result()
-	return n, l.driver.failure("count "+l.key, err)
+	sum := int64(0)
+	for _, key := range l.keys.graves() {
+		n, err := l.count(ctx, key)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
 }
 
-// Visit reads the list from its old end in pages. New entries come in at the
+func (l *DeadLetters) count(ctx context.Context, key string) (int64, error) {
+	n, err := l.driver.client.LLen(ctx, key).Result()
+	return n, l.driver.failure("count "+key, err)
+}
+
+// Visit reads the jobs, then what is kept apart because it is none.
+func (l *DeadLetters) Visit(ctx context.Context, visit func([]*deadletter.Entry) ([]*deadletter.Entry, error)) error {
+	for _, key := range l.keys.graves() {
+		switch err := l.visit(ctx, key, visit); {
+		case err == deadletter.ErrEnough:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// visit reads one list from its old end in pages. New entries come in at the
 // other end, so places counted from the old end stay; it ends with the newest one
 // of its beginning, or a replay of jobs that die again would never end.
-func (l *DeadLetters) Visit(ctx context.Context, visit func([]*deadletter.Entry) ([]*deadletter.Entry, error)) error {
-	left, err := l.Count(ctx)
+func (l *DeadLetters) visit(ctx context.Context, key string, visit func([]*deadletter.Entry) ([]*deadletter.Entry, error)) error {
+	left, err := l.count(ctx, key)
 	if err != nil {
 		return err
 	}
 	kept, size := int64(0), int64(deadPage)
 	for left > 0 {
-		page, err := l.page(ctx, kept, min(size, left))
+		page, err := l.page(ctx, key, kept, min(size, left))
 		if err != nil || len(page) == 0 {
 			return err
 		}
 		left -= int64(len(page))
 		remove, visitErr := visit(page)
-		if err := l.remove(ctx, remove); err != nil {
+		if err := l.remove(ctx, key, remove); err != nil {
 			return err
 		}
-		switch {
-		case visitErr == deadletter.ErrEnough:
-			return nil
-		case visitErr != nil:
+		if visitErr != nil {
 			return visitErr
 		}
 		kept += int64(len(page) - len(remove))
@@ -93,10 +114,10 @@ func (l *DeadLetters) Visit(ctx context.Context, visit func([]*deadletter.Entry)
 }
 
 // page reads entries after the kept oldest ones, oldest first.
-func (l *DeadLetters) page(ctx context.Context, kept, size int64) ([]*deadletter.Entry, error) {
-	stored, err := l.driver.client.LRange(ctx, l.key, -kept-size, -kept-1).Result()
+func (l *DeadLetters) page(ctx context.Context, key string, kept, size int64) ([]*deadletter.Entry, error) {
+	stored, err := l.driver.client.LRange(ctx, key, -kept-size, -kept-1).Result()
 	if err != nil {
-		return nil, l.driver.failure("read "+l.key, err)
+		return nil, l.driver.failure("read "+key, err)
 	}
 	page := make([]*deadletter.Entry, len(stored))
 	for i, text := range stored {
@@ -117,7 +138,7 @@ func pageSize(last []*deadletter.Entry) int64 {
 // remove takes exactly these entries off the list, one each: byte-identical ones
 // may be there twice. It is done even when ctx has ended, for they are published
 // by then.
-func (l *DeadLetters) remove(ctx context.Context, entries []*deadletter.Entry) error {
+func (l *DeadLetters) remove(ctx context.Context, key string, entries []*deadletter.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -125,11 +146,11 @@ func (l *DeadLetters) remove(ctx context.Context, entries []*deadletter.Entry) e
 	defer cancel()
 	_, err := l.driver.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
 		for _, e := range entries {
-			p.LRem(ctx, l.key, -1, e.Stored)
+			p.LRem(ctx, key, -1, e.Stored)
 		}
 		return nil
 	})
-	return l.driver.failure("remove entries of "+l.key, err)
+	return l.driver.failure("remove entries of "+key, err)
 }
 
 // Store adds records of jobs that live elsewhere; max_len and on_full are
@@ -156,10 +177,10 @@ func (l *DeadLetters) store(ctx context.Context, records []*core.DeadRecord) []e
 		args = append(args, deadletter.Append(nil, r))
 	}
 	errs := make([]error, len(records))
-	result, err := l.driver.scripts.bury.Run(ctx, l.driver.client, []string{l.key}, args...).Slice()
+	result, err := l.driver.scripts.bury.Run(ctx, l.driver.client, []string{l.keys.dead, l.keys.deadRaw}, args...).Slice()
 	if err != nil {
 		for i := range errs {
-			errs[i] = l.driver.failure("store dead letters in "+l.key, err)
+			errs[i] = l.driver.failure("store dead letters in "+l.keys.dead, err)
 		}
 		return errs
 	}
@@ -170,7 +191,7 @@ func (l *DeadLetters) store(ctx context.Context, records []*core.DeadRecord) []e
 		case 'F':
 			errs[i] = core.ErrDeadLettersFull
 		default:
-			errs[i] = fmt.Errorf("store dead letters in %s: redis at %s answered: %s", l.key, l.driver.template.Addr, r.fault)
+			errs[i] = fmt.Errorf("store dead letters in %s: redis at %s answered: %s", l.keys.dead, l.driver.template.Addr, r.fault)
 		}
 	}
 	if len(r.dropped) > 0 {

@@ -11,6 +11,7 @@
 // and every script gets the keys that it touches through KEYS.
 //
 //	dq:ready:{orders}           list    jobs, LPUSH in, taken from the right
+//	dq:ready:{orders}:<level>   list    with priority: levels: critical, high, medium, low
 //	dq:delay:{orders}           zset    envelope → due time (unix ms)
 //	dq:bell:{orders}            list    rings when the next due time moves forward; holds no job
 //	dq:processing:{orders}:<id> list    what consumer <id> has taken and not settled, oldest right
@@ -21,6 +22,14 @@
 //	dq:seq:{orders}:<id>        string  number of the consumer's last settle call, and its reply
 //	job:dead:{orders}           list    dead letters, LPUSH in, oldest right
 //	job:dead:{orders}:replay    string  held while a replay runs; a few seconds
+//
+// KeyStylePlain has no braces. KeyStyleSwoolefy has the ready list orders, one list
+// before it (orders:priority_queue), the delay set orders:retry_queue_sort with due
+// times in seconds, and job:dead:orders; jobs stored there have the members __id and
+// __retry_num, which PHP needs for its own retry. In both, raw input that is no job is
+// buried in job:dead:orders:raw, since PHP's replay stops at it. Options.Keys names keys
+// of the user's own. Consumers whose plain list is not dq:ready:… have its digest in
+// their names, and are recovered by each other only.
 //
 // Any program may LPUSH to ready or ZADD to delay.
 //
@@ -87,9 +96,21 @@
 // one rings the bell; what other programs add silently is seen within DelayPoll.
 // Lateness on an idle server is a few milliseconds, never negative.
 //
+// # Priorities
+//
+// With priority: levels a claim empties the lists strictly in their order, in the same
+// call. Retries, due and recovered jobs go to the list of their meta.priority, released
+// ones back to the list that they came from. A job that came without a priority gets
+// that of its list when it is stored again; only when its consumer died it comes back
+// on the plain list. Promotion and recovery read the JSON of jobs that mention a
+// priority; without levels nothing is read and no call is made more.
+//
+// An idle source waits at the plain list, and the server tells it of the others
+// (CLIENT TRACKING, see watch.go); a server that may not is asked every DelayPoll.
+//
 // # Limits
 //
-// One list a queue (no priorities yet), no order keys. Found counts are an upper
+// No order keys. Found counts are an upper
 // bound: a consumer cut off for longer than its lease looks like one that died.
 // Redis replicates asynchronously: what was written in the last moments before a
 // failover can be lost, or come back.

@@ -39,7 +39,7 @@ const queue = "orders"
 func newWorld(t *testing.T, serverArgs ...string) *world {
 	t.Helper()
 	server := testredis.Start(t, serverArgs...)
-	return &world{T: t, server: server, raw: server.Client(), keys: newKeys(queue, Options{}.withDefaults()), url: server.URL()}
+	return &world{T: t, server: server, raw: server.Client(), keys: newKeys(binding(), Options{}.withDefaults()), url: server.URL()}
 }
 
 func (w *world) driver(o Options) *Driver {

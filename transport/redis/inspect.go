@@ -9,21 +9,27 @@ import (
 	"github.com/goconsumer/consumer/core"
 )
 
-// Inspect counts what the queue holds. It reads the body of one job, the next to
-// run, for its age.
+// Inspect counts what the queue holds. It reads the body of one job of each ready
+// list, the next to run, for its age.
 func (d *Driver) Inspect(ctx context.Context, b core.Binding) (core.QueueStats, error) {
 	o, err := d.optionsOf(b)
 	if err != nil {
 		return core.QueueStats{}, err
 	}
-	k := newKeys(b.Queue, o)
-	var ready, delayed, dead *goredis.IntCmd
-	var next *goredis.StringCmd
+	k := newKeys(b, o)
+	var ready, dead []*goredis.IntCmd
+	var delayed *goredis.IntCmd
+	var next []*goredis.StringCmd
 	var members *goredis.StringSliceCmd
 	doing := "count the jobs of " + b.Queue
 	if _, err := d.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
-		ready, delayed, dead = p.LLen(ctx, k.ready), p.ZCard(ctx, k.delay), p.LLen(ctx, k.dead)
-		next, members = p.LIndex(ctx, k.ready, -1), p.SMembers(ctx, k.members)
+		for _, list := range k.lists {
+			ready, next = append(ready, p.LLen(ctx, list)), append(next, p.LIndex(ctx, list, -1))
+		}
+		for _, list := range k.graves() {
+			dead = append(dead, p.LLen(ctx, list))
+		}
+		delayed, members = p.ZCard(ctx, k.delay), p.SMembers(ctx, k.members)
 		return nil
 	}); err != nil && err != goredis.Nil {
 		return core.QueueStats{}, d.failure(doing, err)
@@ -32,6 +38,9 @@ func (d *Driver) Inspect(ctx context.Context, b core.Binding) (core.QueueStats, 
 	if len(members.Val()) > 0 {
 		if _, err := d.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
 			for _, id := range members.Val() {
+				if !k.isKin(id) {
+					continue
+				}
 				held = append(held, p.LLen(ctx, k.processing+id))
 			}
 			return nil
@@ -39,15 +48,31 @@ func (d *Driver) Inspect(ctx context.Context, b core.Binding) (core.QueueStats, 
 			return core.QueueStats{}, d.failure(doing, err)
 		}
 	}
-	inFlight := int64(0)
-	for _, n := range held {
-		inFlight += n.Val()
+	return core.QueueStats{
+		Ready: new(total(ready)), Delayed: new(delayed.Val()), Dead: new(total(dead)), InFlight: new(total(held)), OldestSeconds: oldest(next),
+	}, nil
+}
+
+func total(counts []*goredis.IntCmd) (sum int64) {
+	for _, n := range counts {
+		sum += n.Val()
 	}
-	stats := core.QueueStats{Ready: new(ready.Val()), Delayed: new(delayed.Val()), Dead: new(dead.Val()), InFlight: &inFlight}
-	if next.Err() == nil {
-		if job, err := core.Decode([]byte(next.Val())); err == nil {
-			stats.OldestSeconds = new(max(time.Since(time.Unix(job.CreatedAt, 0)).Seconds(), 0))
+	return sum
+}
+
+// oldest is the age of the oldest of these jobs; nil when there is none.
+func oldest(next []*goredis.StringCmd) *float64 {
+	var age *float64
+	for _, body := range next {
+		if body.Err() != nil {
+			continue
+		}
+		if job, err := core.DecodeAny([]byte(body.Val())); err == nil {
+			own := max(time.Since(time.Unix(job.CreatedAt, 0)).Seconds(), 0)
+			if age == nil || own > *age {
+				age = &own
+			}
 		}
 	}
-	return stats, nil
+	return age
 }

@@ -48,7 +48,8 @@ func (s *source) promoter() {
 func (s *source) promoteDue(known bool) (time.Duration, error) {
 	poll := s.options.DelayPoll
 	if !known {
-		near := strconv.FormatInt(s.clock.millis()+poll.Milliseconds()+50, 10)
+		soon := s.clock.millis() + poll.Milliseconds() + 50
+		near := strconv.FormatInt(soon*1000/s.keys.unit, 10)
 		// A count instead of the head: bodies may be large, and mostly there is none.
 		n, err := s.driver.client.ZCount(s.working, s.keys.delay, "-inf", near).Result()
 		if err != nil {
@@ -76,7 +77,7 @@ func (s *source) promote() (moved int, wait time.Duration, err error) {
 		return 0, 0, s.driver.failure(doing, err)
 	}
 	reply, err := integers(s.working, s.driver.client, s.driver.scripts.promote,
-		[]string{s.keys.delay, s.keys.ready, s.keys.bell}, promoteChunk)
+		append([]string{s.keys.delay, s.keys.bell}, s.keys.lists...), promoteChunk, s.keys.unit, s.keys.places)
 	if err == nil {
 		err = fault.At(fault.RedisPromoted)
 	}
@@ -90,9 +91,7 @@ func (s *source) promote() (moved int, wait time.Duration, err error) {
 	if reply[2] < 0 {
 		return int(reply[0]), s.options.DelayPoll, nil
 	}
-	// The wait counts from the start of the server's current millisecond.
-	wait = time.Duration(reply[2])*time.Millisecond - time.Duration(reply[1]%1000)*time.Microsecond
-	return int(reply[0]), max(wait, 0), nil
+	return int(reply[0]), time.Duration(reply[2]) * time.Microsecond, nil
 }
 
 // listen waits at the bell. It holds no jobs: a lost ring is made good by the

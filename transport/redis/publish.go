@@ -33,16 +33,17 @@ func (d *Driver) OpenPublisher(_ context.Context, b core.Binding) (core.PublishP
 	if err != nil {
 		return nil, err
 	}
-	return &port{driver: d, keys: newKeys(b.Queue, o)}, nil
+	return &port{driver: d, keys: newKeys(b, o)}, nil
 }
 
-// Publish stores msgs in their order: those that are due now with one command,
-// delayed ones with one script call. The reply is the confirmation.
+// Publish stores msgs in their order: those that are due now with one command a
+// list, delayed ones with one script call. The reply is the confirmation.
 func (p *port) Publish(ctx context.Context, msgs []core.Message) []error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	errs := make([]error, len(msgs))
-	var now, later []int
+	now := make([][]int, len(p.keys.lists)) // of each ready list
+	var later []int
 	for i, m := range msgs {
 		switch {
 		case p.closed:
@@ -52,20 +53,24 @@ func (p *port) Publish(ctx context.Context, msgs []core.Message) []error {
 		case m.Delay > 0:
 			later = append(later, i)
 		default:
-			now = append(now, i)
+			list := p.keys.place(m.Priority) - 1
+			now[list] = append(now[list], i)
 		}
 	}
-	p.chunks(msgs, now, errs, func(part []int) error {
-		args := make([]any, len(part))
-		for i, at := range part {
-			args[i] = msgs[at].Body
-		}
-		return p.driver.client.LPush(ctx, p.keys.ready, args...).Err()
-	})
+	for list, places := range now {
+		p.chunks(msgs, places, errs, func(part []int) error {
+			args := make([]any, len(part))
+			for i, at := range part {
+				args[i] = p.keys.dressed(msgs[at].Body, 0)
+			}
+			return p.driver.client.LPush(ctx, p.keys.lists[list], args...).Err()
+		})
+	}
 	p.chunks(msgs, later, errs, func(part []int) error {
-		args := make([]any, 0, 2*len(part))
+		args := make([]any, 0, 1+2*len(part))
+		args = append(args, p.keys.unit)
 		for _, at := range part {
-			args = append(args, msgs[at].Body, micros(msgs[at].Delay))
+			args = append(args, p.keys.dressed(msgs[at].Body, 0), micros(msgs[at].Delay))
 		}
 		return p.driver.scripts.schedule.Run(ctx, p.driver.client, []string{p.keys.delay, p.keys.bell}, args...).Err()
 	})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -53,6 +54,9 @@ func (s *source) fetch(ctx context.Context, c *consumer, max int) ([]*core.Deliv
 			return jobs, err
 		}
 		_ = s.health.report(partFetch, nil)
+		if s.elsewhere {
+			return nil, nil // Receive claims
+		}
 		if jobs, err := s.compareWhenDue(ctx, c); err != nil || len(jobs) > 0 {
 			return jobs, err
 		}
@@ -89,7 +93,7 @@ func (s *source) surplus(ctx context.Context, c *consumer) (bool, error) {
 	return c.doubt, nil
 }
 
-// claim moves up to max jobs from ready to the processing list.
+// claim moves up to max jobs from the ready lists to the processing list.
 func (s *source) claim(c *consumer, max int) ([]*core.Delivery, error) {
 	doing := "claim from " + s.keys.ready
 	if err := fault.At(fault.RedisClaimAsked); err != nil {
@@ -97,7 +101,7 @@ func (s *source) claim(c *consumer, max int) ([]*core.Delivery, error) {
 	}
 	// Not under Receive's ctx: a claim that has begun is read to its end.
 	reply, err := s.driver.scripts.claim.Run(s.life, s.driver.client,
-		[]string{s.keys.consumers, c.processing, s.keys.found, s.keys.ready}, c.id, min(max, maxClaim)).Result()
+		append([]string{s.keys.consumers, c.processing, s.keys.found}, s.keys.lists...), c.id, min(max, maxClaim)).Result()
 	if err == nil {
 		err = fault.At(fault.RedisClaimed)
 	}
@@ -113,21 +117,28 @@ func (s *source) claim(c *consumer, max int) ([]*core.Delivery, error) {
 	if len(lists) == 0 {
 		return nil, nil
 	}
-	bodies, marks := lists[0].([]any), lists[1].([]any)
+	bodies, marks, counts := lists[0].([]any), lists[1].([]any), lists[2].([]any)
 	jobs := make([]*core.Delivery, len(bodies))
+	place, left := 0, int64(0) // the list of the next body, and how many more came from it
 	for i, body := range bodies {
 		found := 0
 		if i < len(marks) {
 			n, _ := marks[i].(int64)
 			found = int(n)
 		}
-		jobs[i] = c.take(body, found)
+		for left == 0 {
+			left, _ = counts[place].(int64)
+			place++
+		}
+		left--
+		jobs[i] = c.take(body, found, place)
 	}
 	return jobs, nil
 }
 
-// await waits at the server for one job, up to Block, and ends early when ctx
-// ends, the source stops or the identity is lost.
+// await waits at the server for one job of the plain list, up to Block, and ends
+// early when ctx ends, the source stops, the identity is lost or another list may
+// have a job: then elsewhere is set (see watch).
 func (s *source) await(ctx context.Context, c *consumer) ([]*core.Delivery, error) {
 	doing := "wait for " + s.keys.ready
 	if err := fault.At(fault.RedisMoveAsked); err != nil {
@@ -136,30 +147,48 @@ func (s *source) await(ctx context.Context, c *consumer) ([]*core.Delivery, erro
 	early, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.fetching, cancel)()
+	var rung atomic.Bool
 	go func() {
 		select {
 		case <-c.lost:
-			cancel()
+		case <-s.watch.changed():
+			rung.Store(true)
 		case <-early.Done():
 		}
+		cancel()
 	}()
 
 	var moved *goredis.Cmd
 	var marked *goredis.IntCmd
 	var lease *goredis.FloatCmd
+	var lookErr error
 	read := s.mover.wait(early.Done(), func(client *goredis.Client) {
+		block := s.options.Block
+		if s.watch != nil {
+			if s.elsewhere, lookErr = s.watch.look(s.life, client); s.elsewhere || lookErr != nil {
+				return
+			}
+			block = s.watch.bound(block, s.options.DelayPoll)
+		}
 		_, _ = client.Pipelined(s.life, func(p goredis.Pipeliner) error {
 			// The name goes first, on the same connection: whenever the move
 			// happens, sweepers know whose list it went to, even if this program
 			// slept until it counted as dead and was forgotten.
 			p.SAdd(s.life, s.keys.members, c.id)
 			moved = p.Do(s.life, "BLMOVE", s.keys.ready, c.processing, "RIGHT", "LEFT",
-				strconv.FormatFloat(s.options.Block.Seconds(), 'f', 3, 64))
+				strconv.FormatFloat(block.Seconds(), 'f', 3, 64))
 			marked = p.Exists(s.life, s.keys.found)
 			lease = p.ZScore(s.life, s.keys.consumers, c.id) // a move cannot check it beforehand
 			return nil
 		})
 	})
+	if moved == nil {
+		if lookErr != nil && read {
+			return nil, s.driver.failure(doing, lookErr)
+		}
+		return nil, nil
+	}
+	s.elsewhere = rung.Load()
 	body, err := moved.Result()
 	if err == nil {
 		err = fault.At(fault.RedisMoved)
@@ -191,7 +220,7 @@ func (s *source) await(ctx context.Context, c *consumer) ([]*core.Delivery, erro
 		}
 		found = marks[0]
 	}
-	return []*core.Delivery{c.take(body, found)}, nil
+	return []*core.Delivery{c.take(body, found, s.keys.place(core.PriorityNormal))}, nil
 }
 
 // compare looks for jobs in the processing list that no delivery holds: those
@@ -231,7 +260,7 @@ func (s *source) compare(ctx context.Context, c *consumer) ([]*core.Delivery, er
 	s.log.Info("jobs found in the own processing list whose claim had no reply", "queue", s.binding.Queue, "jobs", len(stranded))
 	jobs := make([]*core.Delivery, len(stranded))
 	for i, body := range stranded {
-		jobs[i] = c.take(body, marks[i])
+		jobs[i] = c.take(body, marks[i], 0)
 	}
 	return jobs, nil
 }

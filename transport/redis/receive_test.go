@@ -209,7 +209,7 @@ func TestOpenSourceRefusesWhatNoRetryCanMend(t *testing.T) {
 	setup("a missing right", "access to the keys", at("reader:canary@HOST"))
 	setup("a wrong password", "correct user and password", at("reader:wrong-canary@HOST"))
 	setup("a database that is not there", "number of a database", at("HOST/99"))
-	setup("a key style that is not built", "key_style", w.driver(quick), func(b *core.Binding) { b.Options = Options{KeyStyle: "plain"} })
+	setup("an unknown key style", "key_style", w.driver(quick), func(b *core.Binding) { b.Options = Options{KeyStyle: "php"} })
 	setup("replicas", "wait_replicas", w.driver(quick), func(b *core.Binding) { b.Options = &Options{WaitReplicas: 1} })
 	setup("foreign options", "", w.driver(quick), func(b *core.Binding) { b.Options = 1 })
 	for _, url := range []string{"redis://user:canary@host:port/x", "http://user:canary@host/", "redis://u:can#ary@h:1", "canary"} {

@@ -74,7 +74,7 @@ func (s *source) sweep() error {
 		suspects[id] = !alive[id]
 	}
 	for id, orphan := range suspects {
-		if !orphan {
+		if !orphan || !s.keys.isKin(id) {
 			continue
 		}
 		if err := s.recover(id); err != nil {
@@ -96,7 +96,11 @@ func (s *source) search() error {
 			return s.driver.failure("look for processing lists of "+s.binding.Queue, err)
 		}
 		for _, list := range lists {
-			if err := s.recover(strings.TrimPrefix(list, s.keys.processing)); err != nil {
+			id := strings.TrimPrefix(list, s.keys.processing)
+			if !s.keys.isKin(id) {
+				continue
+			}
+			if err := s.recover(id); err != nil {
 				return err
 			}
 		}
@@ -177,9 +181,11 @@ func (s *source) release(ctx context.Context) error {
 }
 
 func (s *source) giveBack(ctx context.Context, id, own string) (moved, left int, err error) {
-	reply, err := integers(ctx, s.driver.client, s.driver.scripts.recover, []string{
-		s.keys.consumers, s.keys.members, s.keys.gone, s.keys.found, s.keys.ready, s.keys.processing + id, s.keys.sequence + id,
-	}, id, recoverChunk, (s.options.Block + moveMargin).Milliseconds(), strconv.FormatInt(keepMarks.Milliseconds(), 10), own)
+	keys := append([]string{
+		s.keys.consumers, s.keys.members, s.keys.gone, s.keys.found, s.keys.processing + id, s.keys.sequence + id,
+	}, s.keys.lists...)
+	reply, err := integers(ctx, s.driver.client, s.driver.scripts.recover, keys,
+		id, recoverChunk, (s.options.Block + moveMargin).Milliseconds(), strconv.FormatInt(keepMarks.Milliseconds(), 10), own, s.keys.places)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -311,7 +311,7 @@ func TestB35_ListsThatNoKeyNamesAreFoundAtTheStart(t *testing.T) {
 	w.push(job("live"))
 	held := w.receive(live, 1)
 	w.raw.LPush(t.Context(), w.keys.processing+"orphan", jobs(5)...)
-	w.raw.LPush(t.Context(), newKeys("other", Options{}.withDefaults()).processing+"orphan", job("other"))
+	w.raw.LPush(t.Context(), newKeys(core.Binding{Queue: "other"}, Options{}.withDefaults()).processing+"orphan", job("other"))
 	s, _ := w.open(quick)
 	ds := w.receive(s, 5)
 	got := bodies(ds)

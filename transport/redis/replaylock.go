@@ -24,7 +24,7 @@ var (
 // Exclude takes the list's replay lock. It waits a little longer than a replay
 // that was killed keeps it.
 func (l *DeadLetters) Exclude(ctx context.Context) (context.Context, func(), error) {
-	key, token := l.key+":replay", randomToken()
+	key, token := l.keys.dead+":replay", randomToken()
 	var err error
 	for until := time.Now().Add(replayLease + time.Second); ; {
 		var taken bool
@@ -33,7 +33,7 @@ func (l *DeadLetters) Exclude(ctx context.Context) (context.Context, func(), err
 			break
 		}
 		if time.Now().After(until) {
-			return nil, nil, fmt.Errorf("another replay of %s is running: wait for its end and replay what is left", l.key)
+			return nil, nil, fmt.Errorf("another replay of %s is running: wait for its end and replay what is left", l.keys.dead)
 		}
 		select {
 		case <-time.After(replayLease / 20):
@@ -42,7 +42,7 @@ func (l *DeadLetters) Exclude(ctx context.Context) (context.Context, func(), err
 		}
 	}
 	if err != nil {
-		return nil, nil, l.driver.failure("take the replay lock of "+l.key, err)
+		return nil, nil, l.driver.failure("take the replay lock of "+l.keys.dead, err)
 	}
 	held, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})

@@ -194,17 +194,17 @@ func (s *source) settleArgs(c *consumer, items []item) ([]any, error) {
 	for plain < len(items) && items[plain].plain() {
 		plain++
 	}
-	args := make([]any, 0, 5+plain+4*(len(items)-plain))
-	args = append(args, c.id, nil, plain, s.binding.DeadLetters.MaxLen, drops(s.binding.DeadLetters.OnFull))
+	args := make([]any, 0, 6+plain+4*(len(items)-plain))
+	args = append(args, c.id, nil, plain, s.binding.DeadLetters.MaxLen, drops(s.binding.DeadLetters.OnFull), s.keys.unit)
 	for _, it := range items[:plain] {
 		args = append(args, it.d.value)
 	}
 	for _, it := range items[plain:] {
-		op, next, wait, err := operation(&it)
+		op, next, how, err := s.keys.operation(&it)
 		if err != nil {
 			return nil, err
 		}
-		args = append(args, op, it.d.value, next, wait)
+		args = append(args, op, it.d.value, next, how)
 	}
 	return args, nil
 }
@@ -212,7 +212,7 @@ func (s *source) settleArgs(c *consumer, items []item) ([]any, error) {
 // operation is a settlement in the script's words. A job that was found
 // unsettled loses that mark when it has come to an outcome, and keeps it when it
 // is given back.
-func operation(it *item) (op string, next any, wait int64, err error) {
+func (k *keys) operation(it *item) (op string, next any, how int64, err error) {
 	mark := ""
 	if it.d.Found.N > 0 {
 		mark = "+"
@@ -221,31 +221,40 @@ func operation(it *item) (op string, next any, wait int64, err error) {
 	case core.VerdictDone:
 		return "d" + mark, "", 0, nil
 	case core.VerdictRetry, core.VerdictDefer:
-		next = it.d.value
-		if it.Next != nil {
-			next = it.Next
+		body := it.Next
+		if body == nil {
+			body = []byte(it.d.value.(string))
 		}
+		body = k.stored(body, it.d.list)
 		if it.Delay <= 0 {
-			return "r" + mark, next, 0, nil
+			return "r" + mark, body, int64(k.placeOf(body)), nil
 		}
-		return "w" + mark, next, micros(it.Delay), nil
+		return "w" + mark, body, micros(it.Delay), nil
 	case core.VerdictDead:
 		if it.Dead == nil {
 			return "", nil, 0, errors.New("a dead settlement without its record")
 		}
-		return "x" + mark, deadletter.Append(nil, it.Dead), 0, nil
+		raw := int64(0)
+		if it.Dead.Job == nil {
+			raw = 1
+		}
+		return "x" + mark, deadletter.Append(nil, k.ofList(it.Dead, it.d.list)), raw, nil
 	case core.VerdictRelease:
 		next = it.d.taken // also in the place of a charged body that Isolate stored and did not know of
 		if it.Next != nil {
 			next = it.Next
 		}
+		list := it.d.list
+		if list == 0 {
+			list = k.placeOf(it.d.Body)
+		}
 		if next == it.d.value {
-			return "b", next, 0, nil
+			return "b", next, int64(list), nil
 		}
 		if mark != "" {
 			mark = ">"
 		}
-		return "b" + mark, next, 0, nil
+		return "b" + mark, next, int64(list), nil
 	}
 	return "", nil, 0, fmt.Errorf("unknown verdict %d", it.Verdict)
 }
@@ -339,9 +348,10 @@ func (s *source) resolve(c *consumer) error {
 
 // send makes the call once.
 func (s *source) send(c *consumer, p *numberedCall) (reply, error) {
-	result, err := s.driver.scripts.settle.Run(context.WithoutCancel(s.life), s.driver.client, []string{
-		s.keys.consumers, c.processing, c.sequence, s.keys.found, s.keys.delay, s.keys.bell, s.keys.dead, s.keys.ready,
-	}, p.args...).Result()
+	keys := append([]string{
+		s.keys.consumers, c.processing, c.sequence, s.keys.found, s.keys.delay, s.keys.bell, s.keys.dead, s.keys.deadRaw,
+	}, s.keys.lists...)
+	result, err := s.driver.scripts.settle.Run(context.WithoutCancel(s.life), s.driver.client, keys, p.args...).Result()
 	if err == nil {
 		err = fault.At(fault.RedisSettled)
 	}
@@ -403,7 +413,7 @@ func (s *source) isolate(d *delivery, charged []byte) (*core.Delivery, error) {
 		op = "i>"
 	}
 	old, next := d.value, any(string(charged))
-	args := []any{d.owner.id, nil, 0, 0, 0, op, old, next, 0}
+	args := []any{d.owner.id, nil, 0, 0, 0, s.keys.unit, op, old, next, 0}
 	d.owner.hold(next)
 	var answer error
 	err := s.call(d.owner, fault.RedisIsolateAsked, args, func(r reply) {
@@ -432,7 +442,7 @@ func (s *source) isolate(d *delivery, charged []byte) (*core.Delivery, error) {
 		return nil, answer
 	}
 	// A delivery of its own: the engine keeps the old one's body for the refund.
-	run := &delivery{Delivery: d.Delivery, owner: d.owner, value: d.value, taken: d.value, order: d.order}
+	run := &delivery{Delivery: d.Delivery, owner: d.owner, value: d.value, taken: d.value, order: d.order, list: d.list}
 	run.Body, run.Native = charged, run
 	return &run.Delivery, nil
 }

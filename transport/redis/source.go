@@ -24,8 +24,11 @@ type source struct {
 	health  *health
 	clock   serverClock
 
-	mover  *waiter // BLMOVE; Receive's alone
+	mover  *waiter // BLMOVE on the plain list; Receive's alone
 	ringer *waiter // the bell; the promoter's alone
+	watch  *watch  // of the lists beside the plain one; nil = there are none
+	// elsewhere: one of them may have a job; Receive's alone.
+	elsewhere bool
 
 	fetching     context.Context // ends with Stop
 	stopFetching context.CancelFunc
@@ -64,14 +67,15 @@ func (d *Driver) OpenSource(ctx context.Context, b core.Binding, n core.Notices)
 		driver:  d,
 		binding: b,
 		options: o,
-		keys:    newKeys(b.Queue, o),
+		keys:    newKeys(b, o),
 		notices: n,
 		log:     b.Logger,
 		health:  &health{notices: n, queue: b.Queue},
-		mover:   newWaiter(d, o.Block),
-		ringer:  newWaiter(d, o.Block),
+		ringer:  newWaiter(d, o.Block, nil),
 		calls:   make(chan func(), 64),
 	}
+	s.watch = newWatch(s.keys.others())
+	s.mover = newWaiter(d, o.Block, s.watch)
 	s.fetching, s.stopFetching = context.WithCancel(context.Background())
 	s.working, s.stopWorking = context.WithCancel(context.Background())
 	s.life, s.endLife = context.WithCancel(context.Background())
@@ -103,6 +107,7 @@ func (s *source) Capabilities() core.Capabilities { return s.driver.Capabilities
 func (d *Driver) Capabilities() core.Capabilities {
 	return core.Capabilities{
 		Delay:        core.SupportEmulated,
+		Priority:     core.SupportNative,
 		CrashCount:   core.SupportWeaker,
 		AtomicSettle: core.SupportNative,
 		Notes: []string{

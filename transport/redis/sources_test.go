@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/goconsumer/consumer/core"
 )
 
 // driverSources are the texts of the package's own files.
@@ -53,8 +55,8 @@ func TestScriptsTakeEveryKeyFromKEYS(t *testing.T) {
 
 func TestAllKeysOfAQueueAreInOneSlot(t *testing.T) {
 	t.Parallel()
-	k := newKeys("a.b-c_d", Options{}.withDefaults())
-	for _, name := range []string{k.ready, k.delay, k.dead, k.members, k.consumers, k.gone, k.found, k.bell, k.processing + "x{y}", k.sequence + "x"} {
+	k := newKeys(core.Binding{Queue: "a.b-c_d", Priority: core.PriorityLevels}, Options{}.withDefaults())
+	for _, name := range append(k.lists, k.delay, k.dead, k.members, k.consumers, k.gone, k.found, k.bell, k.processing+"x{y}", k.sequence+"x") {
 		open, end := strings.Index(name, "{"), strings.Index(name, "}")
 		if open < 0 || name[open:end+1] != "{a.b-c_d}" {
 			t.Errorf("%s has another hash tag", name)

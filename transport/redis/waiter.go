@@ -31,8 +31,9 @@ const (
 	unblockLimit = 2 * time.Second
 )
 
-// newWaiter makes a waiter for waits of at most block.
-func newWaiter(d *Driver, block time.Duration) *waiter {
+// newWaiter makes a waiter for waits of at most block, whose connections serve
+// watch if it is not nil.
+func newWaiter(d *Driver, block time.Duration, watch *watch) *waiter {
 	w := &waiter{driver: d, block: block}
 	o := d.template
 	o.PoolSize = 1
@@ -50,12 +51,19 @@ func newWaiter(d *Driver, block time.Duration) *waiter {
 	o.OnConnect = func(ctx context.Context, c *goredis.Conn) error {
 		id, err := c.ClientID(ctx).Result()
 		w.id.Store(id)
-		if isReply(err) {
-			return nil // it does not tell: its waits end by themselves
+		if err != nil && !isReply(err) {
+			return err
 		}
-		return err
+		// A server that does not tell: its waits end by themselves.
+		if watch != nil {
+			return watch.track(ctx, c)
+		}
+		return nil
 	}
 	w.client = goredis.NewClient(&o)
+	if watch != nil {
+		watch.attach(w.client)
+	}
 	return w
 }
 

@@ -31,7 +31,7 @@ func openRedis(e processes.Endpoint) (core.Driver, error) { return redis.New(e.U
 func driverOptions(process *config.Process) any {
 	o := process.Redis
 	return redis.Options{
-		Prefix: o.Prefix, KeyStyle: redis.KeyStyle(o.KeyStyle), DeadPrefix: o.DeadPrefix, Lease: o.Lease,
+		Prefix: o.Prefix, KeyStyle: redis.KeyStyle(o.KeyStyle), Keys: redis.Keys(o.Keys), DeadPrefix: o.DeadPrefix, Lease: o.Lease,
 		DelayPoll: o.DelayPoll, Block: o.Block, Sweep: o.Sweep, Pool: o.Pool, WaitReplicas: o.WaitReplicas,
 	}
 }

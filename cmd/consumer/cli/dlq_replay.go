@@ -64,7 +64,7 @@ func (d *dlq) replay(cmd *cobra.Command, flags replayFlags) error {
 		return brokerError(err)
 	}
 	defer closePort()
-	options := deadletter.ReplayOptions{DryRun: flags.dryRun, Rate: flags.rate}
+	options := deadletter.ReplayOptions{DryRun: flags.dryRun, Rate: flags.rate, Format: target.Format}
 	if flags.rate > 0 {
 		// A batch is sent at once: keep it a small part of a second.
 		options.Batch = min(max(int(flags.rate/10), 1), 100)
@@ -111,7 +111,7 @@ func (d *dlq) print(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		if _, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", job.Append(nil)); err != nil {
+		if _, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", job.As(d.process.Format).Append(nil)); err != nil {
 			return err
 		}
 		if report.Replayed++; report.Replayed == d.filter.Limit {

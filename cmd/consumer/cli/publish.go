@@ -186,7 +186,7 @@ func (p *program) publishAll(cmd *cobra.Command, cfg *config.Config, process *co
 		return brokerError(err)
 	}
 	defer closePort()
-	publisher := core.NewPublisher(port)
+	publisher := core.NewPublisher(port, core.WithFormat(process.Format))
 	policy, err := retryPolicy(process)
 	if err != nil {
 		return err

@@ -145,7 +145,7 @@ func (l *lines) jobs() iter.Seq2[*core.Job, error] {
 // jobOfLine reads an envelope, or the job of a dead-letter record as a replay
 // would send it.
 func jobOfLine(line []byte) (*core.Job, error) {
-	job, err := core.Decode(line)
+	job, err := core.DecodeAny(line)
 	if err != nil {
 		entry := deadletter.Read(line)
 		switch {

@@ -52,6 +52,12 @@ func (l *loader) checkProcess(p *Process, from layers) {
 	l.checkPending(p, from, scheme.family, processFields(), nil)
 	l.checkTransportPending(p.Name, endpoint.Name)
 	l.checkDeadLetter(p, from, scheme.family)
+	if v := from.value(field{}, "default_job_type"); v != nil && p.Format == core.FormatDelayQueue {
+		l.fault(v.line, v.column, "processes.%s.default_job_type does not go with format: delayqueue; leave one of them out", p.Name)
+	}
+	if scheme.family == "redis" {
+		l.checkRedis(p, from, endpoint.URL)
+	}
 }
 
 // checkTransport finds the endpoint that a key names; ok is false when there is

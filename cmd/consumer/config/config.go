@@ -35,7 +35,8 @@ type Process struct {
 // Redis are a process's redis keys.
 type Redis struct {
 	Prefix       string        // default dq
-	KeyStyle     string        // hashtag
+	KeyStyle     string        // hashtag, plain, swoolefy; default hashtag
+	Keys         RedisKeys     // own names; "" = the style's
 	Lease        time.Duration // default 15s
 	DelayPoll    time.Duration // default 1s
 	Sweep        time.Duration // 0 = the driver's default
@@ -44,6 +45,9 @@ type Redis struct {
 	WaitReplicas int           // 0
 	DeadPrefix   string        // JOB_DLQ_REDIS_PREFIX; default job:dead:
 }
+
+// RedisKeys are names of keys that take the place of the key style's.
+type RedisKeys struct{ Ready, Priority, Delay, Dead string }
 
 // Handler is one entry of handlers. Exactly one of HTTP, Exec and Log is set.
 type Handler struct {

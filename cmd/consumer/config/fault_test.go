@@ -57,6 +57,8 @@ func TestEachFaultHasItsLineAndSentence(t *testing.T) {
 		"not a number at all":      {small("retry: {multiplier: .nan}"), `7: processes.p.retry.multiplier must be a number from 1 to 1000`},
 		"unknown enum":             {small("isolation: thread"), `7: processes.p.isolation must be goroutine or os`},
 		"unknown weakening":        {small("accept: [speed]"), `7: each item of processes.p.accept must be delay or priority or order or retention`},
+		"one key for two":          {small(`redis: {keys: {ready: a, delay: a}}`), `7: processes.p.redis.keys.delay is the same key as ready; give each a name of its own`},
+		"plain keys on a Cluster":  {strings.Replace(small("redis: {key_style: plain}"), "redis://", "redis+cluster://", 1), `7: processes.p.redis.key_style must be hashtag on a Cluster, so that all keys of the queue are in one slot`},
 		"bad queue name":           {small("dead_letter: {transport: \"a b\"}"), `7: processes.p.dead_letter.transport must be 1 to 120 of the characters A-Z a-z 0-9 . _ -`},
 		"unknown dead transport":   {small("dead_letter: {driver: redis_list, transport: s}"), `7: processes.p.dead_letter.transport names an unknown transport "s"; did you mean "r"?`},
 		"process without queue":    {"transports:\n  r: {url: \"redis://h\"}\nprocesses:\n  p: {transport: r}\n", `4: processes.p has no queue`},

@@ -171,6 +171,7 @@ func (p *Process) fill(l layers) {
 	p.MaxStuck = take[int](l, "max_stuck")
 	p.MaxSize = take[int](l, "max_size")
 	p.DefaultJobType = take[string](l, "default_job_type")
+	p.Format = core.Format(take[string](l, "format"))
 	p.RetryUnregistered = take[string](l, "unregistered") == "retry"
 	p.LogSuccess = take[bool](l, "log_success")
 	p.Accept = takeWords(l, "accept")
@@ -190,8 +191,14 @@ func (p *Process) fill(l layers) {
 		Limit:   take[int](l, "restart", "limit"),
 	}
 	p.Redis = Redis{
-		Prefix:       take[string](l, "redis", "prefix"),
-		KeyStyle:     take[string](l, "redis", "key_style"),
+		Prefix:   take[string](l, "redis", "prefix"),
+		KeyStyle: take[string](l, "redis", "key_style"),
+		Keys: RedisKeys{
+			Ready:    take[string](l, "redis", "keys", "ready"),
+			Priority: take[string](l, "redis", "keys", "priority"),
+			Delay:    take[string](l, "redis", "keys", "delay"),
+			Dead:     take[string](l, "redis", "keys", "dead"),
+		},
 		Lease:        take[time.Duration](l, "redis", "lease"),
 		DelayPoll:    take[time.Duration](l, "redis", "delay_poll"),
 		Sweep:        take[time.Duration](l, "redis", "sweep"),

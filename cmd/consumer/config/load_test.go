@@ -69,7 +69,7 @@ func TestEveryValueReachesItsField(t *testing.T) {
 	want := config.Process{
 		Spec: processes.Spec{
 			Name: "job-redis", Transport: "redis", Queue: "orders", Types: []string{"order.*", "mail.*"},
-			Replicas: 2, Concurrency: 32, Priority: core.PriorityNone, Ordering: core.OrderingNone,
+			Replicas: 2, Concurrency: 32, Priority: core.PriorityNone, Ordering: core.OrderingNone, Format: core.FormatJob,
 			Retry: retry, RetryTypes: []core.RetryRule{{Pattern: "order.*", Policy: fixed}},
 			HandlerTimeout: -1, Grace: 2500 * time.Millisecond, ShutdownTimeout: 90 * time.Second,
 			MaxCrashes: 3, MaxDefers: 1000, MaxStuck: 16, MaxSize: 1 << 20,

@@ -98,7 +98,7 @@ func processFields() []field {
 		{name: "replicas", scalar: integer(1, 1000), builtin: d.Replicas},
 		{name: "concurrency", scalar: integer(1, 100_000), builtin: d.Concurrency},
 		{name: "isolation", scalar: oneOf("goroutine", "os"), builtin: "goroutine", pending: is("os")},
-		{name: "priority", scalar: oneOf("none", "levels"), builtin: string(d.Priority), pending: is("levels")},
+		{name: "priority", scalar: oneOf("none", "levels"), builtin: string(d.Priority)},
 		{name: "ordering", scalar: oneOf("none", "key", "partition", "queue"), builtin: string(d.Ordering)},
 		{name: "handler_timeout", scalar: duration(0), builtin: d.HandlerTimeout,
 			env: "JOB_HANDLER_TIMEOUT_SECONDS", envRead: whole(time.Second, 0)},
@@ -108,7 +108,7 @@ func processFields() []field {
 		{name: "max_stuck", scalar: many, builtin: d.MaxStuck},
 		{name: "max_size", scalar: size(1), builtin: d.MaxSize},
 		{name: "default_job_type", scalar: nonEmpty},
-		{name: "format", scalar: oneOf("job", "delayqueue"), builtin: "job", pending: is("delayqueue")},
+		{name: "format", scalar: oneOf("job", "delayqueue"), builtin: string(d.Format)},
 		{name: "unregistered", scalar: oneOf("dead", "retry"), builtin: "dead"},
 		{name: "log_success", scalar: boolean, builtin: d.LogSuccess},
 		{name: "accept", list: oneOf("delay", "priority", "order", "retention")},
@@ -165,8 +165,8 @@ func retryFields(ofProcess bool) []field {
 func redisFields() []field {
 	return []field{
 		{name: "prefix", scalar: keyPrefix, builtin: "dq"},
-		{name: "key_style", scalar: oneOf("hashtag", "plain", "swoolefy"), builtin: "hashtag", pending: is("plain", "swoolefy")},
-		{name: "keys", pending: written, fields: []field{
+		{name: "key_style", scalar: oneOf("hashtag", "plain", "swoolefy"), builtin: "hashtag"},
+		{name: "keys", fields: []field{
 			{name: "ready", scalar: nonEmpty},
 			{name: "priority", scalar: nonEmpty},
 			{name: "delay", scalar: nonEmpty},

@@ -19,11 +19,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestEmbeddedRunsEveryOutcomeAndStopsClean(t *testing.T) {
 	t.Parallel()
+	for _, mode := range []core.PriorityMode{core.PriorityNone, core.PriorityLevels} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			runEveryOutcome(t, mode)
+		})
+	}
+}
+
+func runEveryOutcome(t *testing.T, mode core.PriorityMode) {
 	d, err := New(redis.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := core.Binding{Process: "demo", Queue: "demo", Concurrency: 4, Logger: slog.New(slog.DiscardHandler)}
+	b := core.Binding{Process: "demo", Queue: "demo", Concurrency: 4, Priority: mode, Logger: slog.New(slog.DiscardHandler)}
 	port, err := d.OpenPublisher(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
@@ -34,6 +43,9 @@ func TestEmbeddedRunsEveryOutcomeAndStopsClean(t *testing.T) {
 		for _, kind := range []string{"ok", "retry", "fail", "discard", "defer"} {
 			job, err := core.NewJob(kind, map[string]int{"n": i})
 			if err != nil {
+				t.Fatal(err)
+			}
+			if err := job.Meta.Set("priority", core.Priorities()[i%5].String()); err != nil {
 				t.Fatal(err)
 			}
 			if err := publisher.PublishAfter(t.Context(), job, time.Duration(i%2)*20*time.Millisecond); err != nil {

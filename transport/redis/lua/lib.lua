@@ -56,10 +56,11 @@ local function blanks(n)
 end
 
 -- schedule adds a body to the delay set, due after wait microseconds, rounded up
--- to a millisecond. A job that is byte for byte like one already waiting keeps
--- its own place. Returns the member and its due time, or nil and an error.
-local function schedule(delay, body, now, wait)
-	local due = math.ceil((now + wait) / 1000)
+-- to the set's unit (in microseconds too). A job that is byte for byte like one
+-- already waiting keeps its own place. Returns the member and its due time, or nil
+-- and an error.
+local function schedule(delay, body, now, wait, unit)
+	local due = math.ceil((now + wait) / unit)
 	local member, twin = body, now
 	while true do
 		local added, err = try('ZADD', delay, 'NX', due, member)
@@ -103,4 +104,55 @@ local function bury(dead, record, cap, drop, dropped)
 		size = size - 1
 	end
 	return '1'
+end
+
+-- levelOf is a job's priority as a number from 1 (critical) to 5 (low), read as
+-- core.ParsePriority does. Anything that it cannot read is 4 (normal).
+local levels = {critical = 1, high = 2, medium = 3, normal = 4, low = 5}
+local function levelOf(body)
+	if not string.find(body, '"priority"', 1, true) then
+		return 4
+	end
+	local fine, job = pcall(cjson.decode, body)
+	local meta = fine and type(job) == 'table' and job.meta
+	local priority = type(meta) == 'table' and meta.priority
+	if type(priority) == 'string' then
+		if levels[priority] then
+			return levels[priority]
+		end
+		priority = string.match(priority, '^%-?%d[%d.eE+-]*$') and tonumber(priority)
+	end
+	if type(priority) ~= 'number' then
+		return 4
+	end
+	for level, most in ipairs({-12.5, -7.5, -2.5, 5}) do
+		if priority <= most then
+			return level
+		end
+	end
+	return 5
+end
+
+-- spread hands bodies in their order to the ready lists where they belong: give is
+-- called once for each list that gets some. The lists are KEYS from first on; places
+-- is the number (from 1) of the list of each level, or one digit for all bodies.
+local function spread(bodies, first, places, give)
+	if #places == 1 then
+		return give(KEYS[first + places - 1], bodies)
+	end
+	local parts = {}
+	for _, body in ipairs(bodies) do
+		local level = levelOf(body)
+		local place = tonumber(string.sub(places, level, level))
+		parts[place] = parts[place] or {}
+		table.insert(parts[place], body)
+	end
+	-- A type fault must show before the first list is changed.
+	for place in pairs(parts) do
+		local ready = KEYS[first + place - 1]
+		redis.call('LLEN', ready)
+	end
+	for place, part in pairs(parts) do
+		give(KEYS[first + place - 1], part)
+	end
 end

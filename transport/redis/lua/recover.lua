@@ -1,11 +1,11 @@
 -- recover gives a consumer's jobs back, next to run and in their old order: those
 -- of a dead one (each marked as found unsettled once more), or our own at a stop.
 -- At most n a call; the first call removes the lease, which fences the consumer.
--- KEYS consumers members gone found ready processing sequence
--- ARGV id n block(ms) keep marks(ms) own(0 | 1 = our own | 2 = our own, but a late move may follow)
+-- KEYS consumers members gone found processing sequence ready…
+-- ARGV id n block(ms) keep marks(ms) own(0 | 1 = our own | 2 = our own, but a late move may follow) places
 -- → {moved, left}; left = -1: alive
-local consumers, members, gone, found, ready, processing, sequence =
-	KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local consumers, members, gone, found, processing, sequence =
+	KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local id, n, own = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
 local now = millis()
 local lease = redis.call('ZSCORE', consumers, id)
@@ -23,7 +23,7 @@ local moved = in_steps(n, function(want)
 			end
 			try('PEXPIRE', found, ARGV[4])
 		end
-		redis.call('RPUSH', ready, unpack(jobs))
+		spread(jobs, 7, ARGV[6], function(ready, part) redis.call('RPUSH', ready, unpack(part)) end)
 		redis.call('LTRIM', processing, #jobs, -1)
 	end
 	return #jobs, size_of(jobs)

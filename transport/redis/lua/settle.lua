@@ -1,17 +1,18 @@
 -- settle carries out a batch of decisions, once: the call's number and its reply
 -- are kept, and a repeated call gets that reply and changes nothing.
--- KEYS consumers processing sequence found delay bell dead ready
--- ARGV id number plain cap drop(0|1), then `plain` bodies that are simply done
---      (oldest first), then for each other item: operation body next wait(µs)
--- operation: d done, r to the back of ready, w wait, x dead, b back to be next,
+-- KEYS consumers processing sequence found delay bell dead raw ready…
+-- ARGV id number plain cap drop(0|1) unit(µs), then `plain` bodies that are simply
+--      done (oldest first), then for each other item: operation body next how
+-- operation: d done, r to the back of ready list number how, w wait how µs,
+--            x dead (how 1: raw input), b back to be next of ready list number how,
 --            i isolate (next takes the body's place in processing);
 --            + forgets the mark of being found unsettled, > hands it to next
 -- → 'LOST', or {codes, error, dropped dead letter…}; a code an item:
 --   1 settled, 0 not ours, F dead letters are full, E refused
 local consumers, processing, sequence, found = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local delay, bell, dead, ready = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local delay, bell, dead, ready = KEYS[5], KEYS[6], 7, 8 -- the last two with a number added
 local number, plain, cap, drop = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1'
-local first = 6
+local unit, first = tonumber(ARGV[6]), 7
 
 if not redis.call('ZSCORE', consumers, ARGV[1]) then
 	return 'LOST'
@@ -54,13 +55,13 @@ end
 -- Each stores what is to stay and returns a code and an error.
 local store = {
 	d = function() return '1' end,
-	r = function(next) return push('LPUSH', ready, next) end,
-	b = function(next) return push('RPUSH', ready, next) end,
+	r = function(next, list) return push('LPUSH', KEYS[ready + list], next) end,
+	b = function(next, list) return push('RPUSH', KEYS[ready + list], next) end,
 	i = function(next) return push('LPUSH', processing, next) end,
-	x = function(record) return bury(dead, record, cap, drop, dropped) end,
+	x = function(record, raw) return bury(KEYS[dead + raw], record, cap, drop, dropped) end,
 	w = function(next, wait)
 		now = now or micros()
-		local member, due = schedule(delay, next, now, wait)
+		local member, due = schedule(delay, next, now, wait, unit)
 		if not member then
 			return 'E', due
 		end
@@ -71,13 +72,13 @@ local store = {
 	end,
 }
 
-local function settle(op, body, next, wait)
-	local how, mark = string.sub(op, 1, 1), string.sub(op, 2, 2)
+local function settle(op, body, next, how)
+	local verb, mark = string.sub(op, 1, 1), string.sub(op, 2, 2)
 	if redis.call('LREM', processing, -1, body) == 0 then
 		return '0'
 	end
 	-- Nothing may end the script between the removal and the storing.
-	local fine, code, err = pcall(store[how], next, wait)
+	local fine, code, err = pcall(store[verb], next, how)
 	if not fine then
 		code, err = 'E', tostring(code)
 	end
