@@ -21,12 +21,14 @@ build: ## build the stock binary as bin/consumer
 	$(GO) build -o $(BIN) ./cmd/consumer
 
 .PHONY: brokers
-brokers: ## find or install the servers that the tests need (a real Redis)
+brokers: ## find or install what the tests need (a real Redis; PHP where it can be had)
 	@scripts/brokers.sh redis
+	@scripts/brokers.sh php || true
 
 .PHONY: test
 test: ## every test with the race detector, on a real Redis that this target provides
 	@dir=$$(scripts/brokers.sh redis) && export PATH="$$dir:$$PATH" CONSUMER_REQUIRE_BROKERS=redis && \
+	if scripts/brokers.sh php >/dev/null; then CONSUMER_REQUIRE_BROKERS=redis,php; fi && \
 	$(GOTEST) -race ./... && \
 	$(GOTEST) -race -tags faults ./internal/fault && \
 	cd integration/bench && $(GOTEST) ./...

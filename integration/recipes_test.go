@@ -16,7 +16,7 @@ import (
 // recipes are the fault recipes that must be tests named TestBnn_…, with the area
 // that each belongs to.
 var recipes = map[string]string{
-	"B26": "redis", "B29": "redis", "B31": "redis", "B34": "redis", "B35": "redis", "B37": "redis",
+	"B26": "redis", "B28": "redis", "B29": "redis", "B31": "redis", "B34": "redis", "B35": "redis", "B37": "redis",
 	"B38": "core", "B40": "core", "B41": "core", "B43": "core", "B44": "core",
 	"B46": "deadletter", "B47": "deadletter",
 	"B49": "process", "B50": "process",

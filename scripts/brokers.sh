@@ -2,10 +2,12 @@
 # Provides the servers that tests need and prints a directory to put in front of
 # PATH. Progress goes to stderr.
 #
-#   scripts/brokers.sh redis
+#   scripts/brokers.sh redis | php
 #
 # redis: the redis-server of PATH; else Debian's package when root; else the
 # binary of the public image when docker works; else one sentence and exit 1.
+# php: the php of PATH with its redis extension; else Debian's packages when root;
+# else one sentence and exit 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,6 +35,26 @@ from_apt() {
 	from_path
 }
 
+has_php() { command -v php >/dev/null && php -r 'exit(extension_loaded("redis") ? 0 : 1);'; }
+
+php_from_apt() {
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+	say "installing php-cli and php-redis with apt-get"
+	{
+		apt-get update -qq
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends php-cli php-redis
+	} >&2 || return 1
+	has_php
+}
+
+php_directory() {
+	has_php || php_from_apt || {
+		say "no php with its redis extension (Debian: apt-get install php-cli php-redis): the tests beside PHP are skipped"
+		return 1
+	}
+	dirname "$(command -v php)"
+}
+
 from_docker() {
 	command -v docker >/dev/null && docker info >/dev/null 2>&1 || return 1
 	say "taking redis-server out of the image $image"
@@ -53,8 +75,9 @@ redis() {
 
 case "${1:-}" in
 redis) redis ;;
+php) php_directory ;;
 *)
-	say "usage: scripts/brokers.sh redis"
+	say "usage: scripts/brokers.sh redis|php"
 	exit 2
 	;;
 esac
