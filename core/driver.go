@@ -187,7 +187,9 @@ type Settlement struct {
 // Notices is what a source tells its engine unasked. All methods may be called
 // from any goroutine; State and Event do not block.
 type Notices interface {
-	// State reports whether the source is subscribed and fetching.
+	// State reports whether the source is subscribed and fetching. Paused says
+	// that the broker itself has the queue paused, for every consumer: the engine
+	// stops fetching until a State without it.
 	State(Status)
 	// Event reports a fact for logs and metrics (recovered orphans, dropped
 	// dead letters, …). The event is not kept after the call.
@@ -269,6 +271,13 @@ type Inspector interface {
 	Inspect(ctx context.Context, b Binding) (QueueStats, error)
 }
 
+// QueuePauser is implemented by drivers whose broker keeps for all consumers of a
+// queue whether it is paused; their sources say so by Notices.State.
+type QueuePauser interface {
+	// PauseQueue returns once every consumer will see it.
+	PauseQueue(ctx context.Context, b Binding, paused bool) error
+}
+
 // QueueStats is what a broker tells about a queue; nil = it does not tell.
 type QueueStats struct {
 	Ready         *int64
@@ -277,4 +286,5 @@ type QueueStats struct {
 	Dead          *int64
 	OldestSeconds *float64 // age of the oldest ready job
 	Lag           *int64
+	Paused        *bool // by QueuePauser
 }

@@ -62,7 +62,7 @@ func (e *Engine) waitRoom(ctx context.Context) int {
 		closed := e.gate.isClosed()
 		e.mu.Lock()
 		room := e.roomLocked()
-		halted := closed || e.paused
+		halted := closed || e.pausedLocked()
 		stopping := e.stopping
 		e.mu.Unlock()
 		if stopping || ctx.Err() != nil {
@@ -130,7 +130,7 @@ func (e *Engine) receive(ctx context.Context, room int) ([]*Delivery, error) {
 	defer cancel()
 	e.mu.Lock()
 	e.cancelReceive = cancel
-	halted := e.paused || e.stopping
+	halted := e.pausedLocked() || e.stopping
 	e.mu.Unlock()
 	if halted || e.gate.isClosed() {
 		cancel()
@@ -153,7 +153,7 @@ func (e *Engine) accept(ctx context.Context, ds []*Delivery) {
 	}
 	ferr := fault.At(fault.EngineReceived)
 	e.mu.Lock()
-	halted := e.paused || e.stopping
+	halted := e.pausedLocked() || e.stopping
 	e.mu.Unlock()
 	halted = halted || ferr != nil || e.gate.isClosed()
 

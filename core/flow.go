@@ -84,11 +84,16 @@ type notices struct{ e *Engine }
 
 func (n notices) State(s Status) {
 	n.e.mu.Lock()
+	before := n.e.pausedLocked()
 	n.e.health.source = s
+	changed := before != n.e.pausedLocked()
 	if s.Ready { // the Receive under way may go on waiting on an empty queue
 		n.e.health.receiving = nil
 	}
 	n.e.mu.Unlock()
+	if changed {
+		n.e.interrupt()
+	}
 	n.e.refreshStatus()
 }
 

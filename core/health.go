@@ -18,7 +18,7 @@ func (e *Engine) Status() Status {
 
 func (e *Engine) statusLocked() Status {
 	h := &e.health
-	notReady := func(reason string) Status { return Status{Reason: reason, Paused: e.paused} }
+	notReady := func(reason string) Status { return Status{Reason: reason, Paused: e.pausedLocked()} }
 	switch {
 	case e.failure != nil:
 		return notReady(e.failure.Error())
@@ -33,8 +33,12 @@ func (e *Engine) statusLocked() Status {
 	case !h.source.Ready:
 		return notReady(h.source.Reason)
 	}
-	return Status{Ready: true, Paused: e.paused}
+	return Status{Ready: true, Paused: e.pausedLocked()}
 }
+
+// pausedLocked says whether this engine was paused, or its whole queue was at the
+// broker.
+func (e *Engine) pausedLocked() bool { return e.paused || e.health.source.Paused }
 
 func (e *Engine) setReceiving(err error) {
 	e.mu.Lock()

@@ -14,6 +14,7 @@
 //	dq:ready:{orders}:<level>   list    with priority: levels: critical, high, medium, low
 //	dq:delay:{orders}           zset    envelope → due time (unix ms)
 //	dq:bell:{orders}            list    rings when the next due time moves forward; holds no job
+//	dq:paused:{orders}          string  there = no consumer claims
 //	dq:processing:{orders}:<id> list    what consumer <id> has taken and not settled, oldest right
 //	dq:consumers:{orders}       zset    consumer → end of its lease (unix ms); being in it is ownership
 //	dq:members:{orders}         set     consumers that may have a processing list
@@ -107,6 +108,12 @@
 //
 // An idle source waits at the plain list, and the server tells it of the others
 // (CLIENT TRACKING, see watch.go); a server that may not is asked every DelayPoll.
+//
+// # Pause
+//
+// A queue is paused while its key paused exists, whoever set it. Consumers look
+// when they open, when they renew their lease, and when the bell rings: PauseQueue
+// rings it once for each of them. Promotion and recovery go on.
 //
 // # Limits
 //

@@ -34,8 +34,9 @@ type Driver struct {
 }
 
 var (
-	_ core.Driver    = (*Driver)(nil)
-	_ core.Inspector = (*Driver)(nil)
+	_ core.Driver      = (*Driver)(nil)
+	_ core.Inspector   = (*Driver)(nil)
+	_ core.QueuePauser = (*Driver)(nil)
 )
 
 // New reads a redis:// or rediss:// URL and connects when it is first used.

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"errors"
 	"sync"
 
 	"github.com/goconsumer/consumer/core"
@@ -25,6 +24,7 @@ type health struct {
 
 	mu     sync.Mutex
 	faults [partCount]error
+	paused bool
 	told   bool
 	last   core.Status
 }
@@ -35,18 +35,30 @@ func (h *health) report(p part, err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.faults[p] = err
-	status := core.Status{Ready: true}
-	if fault := errors.Join(h.faults[:]...); fault != nil {
-		for _, f := range h.faults {
-			if f != nil {
-				status = core.Status{Reason: "queue " + h.queue + ": " + f.Error()}
-				break
-			}
+	h.tell()
+	return err
+}
+
+// pause notes whether the queue is paused at the server.
+func (h *health) pause(paused bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.paused = paused
+	h.tell()
+}
+
+// tell announces the state if it changed. mu is held, so that states arrive in
+// order.
+func (h *health) tell() {
+	status := core.Status{Ready: true, Paused: h.paused}
+	for _, fault := range h.faults {
+		if fault != nil {
+			status = core.Status{Paused: h.paused, Reason: "queue " + h.queue + ": " + fault.Error()}
+			break
 		}
 	}
 	if !h.told || status != h.last {
 		h.told, h.last = true, status
 		h.notices.State(status)
 	}
-	return err
 }

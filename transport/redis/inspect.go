@@ -18,7 +18,7 @@ func (d *Driver) Inspect(ctx context.Context, b core.Binding) (core.QueueStats, 
 	}
 	k := newKeys(b, o)
 	var ready, dead []*goredis.IntCmd
-	var delayed *goredis.IntCmd
+	var delayed, paused *goredis.IntCmd
 	var next []*goredis.StringCmd
 	var members *goredis.StringSliceCmd
 	doing := "count the jobs of " + b.Queue
@@ -30,6 +30,7 @@ func (d *Driver) Inspect(ctx context.Context, b core.Binding) (core.QueueStats, 
 			dead = append(dead, p.LLen(ctx, list))
 		}
 		delayed, members = p.ZCard(ctx, k.delay), p.SMembers(ctx, k.members)
+		paused = p.Exists(ctx, k.paused)
 		return nil
 	}); err != nil && err != goredis.Nil {
 		return core.QueueStats{}, d.failure(doing, err)
@@ -49,7 +50,8 @@ func (d *Driver) Inspect(ctx context.Context, b core.Binding) (core.QueueStats, 
 		}
 	}
 	return core.QueueStats{
-		Ready: new(total(ready)), Delayed: new(delayed.Val()), Dead: new(total(dead)), InFlight: new(total(held)), OldestSeconds: oldest(next),
+		Ready: new(total(ready)), Delayed: new(delayed.Val()), Dead: new(total(dead)), InFlight: new(total(held)),
+		OldestSeconds: oldest(next), Paused: new(paused.Val() > 0),
 	}, nil
 }
 

@@ -27,6 +27,7 @@ type keys struct {
 	gone      string
 	found     string
 	bell      string
+	paused    string
 	// The two of one consumer: prefix + its id.
 	processing string
 	sequence   string
@@ -52,6 +53,7 @@ func newKeys(b core.Binding, o Options) keys {
 		gone:       name("gone"),
 		found:      name("found"),
 		bell:       name("bell"),
+		paused:     name("paused"),
 		processing: name("processing") + ":",
 		sequence:   name("seq") + ":",
 	}

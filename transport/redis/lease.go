@@ -51,5 +51,6 @@ func (s *source) renew() error {
 		return nil
 	}
 	s.clock.set(now)
+	s.lookPaused()
 	return nil
 }

@@ -23,12 +23,13 @@ func (s *source) promoter() {
 	defer timer.Stop()
 	known := false // a job is due now or soon
 	for {
+		rung := false
 		select {
 		case <-s.working.Done():
 			return
 		case <-timer.C:
 		case <-rings:
-			known = true
+			known, rung = true, true
 		}
 		wait, err := s.promoteDue(known)
 		if s.working.Err() != nil {
@@ -39,6 +40,9 @@ func (s *source) promoter() {
 		}
 		known = wait < s.options.DelayPoll
 		timer.Reset(wait)
+		if rung { // after the promotion, which has no time to lose
+			s.lookPaused()
+		}
 	}
 }
 

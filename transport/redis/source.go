@@ -92,6 +92,7 @@ func (d *Driver) OpenSource(ctx context.Context, b core.Binding, n core.Notices)
 	}
 	d.scripts.load(ctx, d.client)
 	s.strays.Store(true)
+	s.lookPaused() // before the first claim
 	s.settling.Go(s.settler)
 	s.keepers.Go(s.keepLease)
 	s.workers.Go(s.sweeper)

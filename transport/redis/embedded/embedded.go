@@ -14,8 +14,9 @@ import (
 	"github.com/goconsumer/consumer/transport/redis"
 )
 
-// block is how long one wait takes: the bound of what a stop waits for.
-const block = 100 * time.Millisecond
+// Block is how long one wait may take, since the server cannot end it early: the
+// bound of what a stop waits for. Other programs that use the server must set it, too.
+const Block = 100 * time.Millisecond
 
 // Driver is a redis.Driver with its server inside.
 type Driver struct {
@@ -52,7 +53,7 @@ func (d *Driver) OpenSource(ctx context.Context, b core.Binding, n core.Notices)
 	case *redis.Options:
 		o = *own
 	}
-	o.Block = block
+	o.Block = Block
 	b.Options = o
 	return d.Driver.OpenSource(ctx, b, n)
 }
