@@ -21,36 +21,27 @@ func setupError(format string, args ...any) *core.SetupError {
 // drivers holds the one driver of each endpoint, made when a process first needs
 // it.
 type drivers struct {
-	endpoints map[string]Endpoint
-	makers    map[string]DriverFunc
+	makers map[string]DriverFunc
 
 	mu     sync.Mutex
-	made   map[string]core.Driver
+	made   map[Endpoint]core.Driver
 	closed bool
 }
 
-func newDrivers(endpoints []Endpoint, makers map[string]DriverFunc) *drivers {
-	d := &drivers{endpoints: map[string]Endpoint{}, makers: makers, made: map[string]core.Driver{}}
-	for _, e := range endpoints {
-		d.endpoints[e.Name] = e
-	}
-	return d
+func newDrivers(makers map[string]DriverFunc) *drivers {
+	return &drivers{makers: makers, made: map[Endpoint]core.Driver{}}
 }
 
 // check reports what would keep open from working.
-func (d *drivers) check(endpoint string) error {
-	e, ok := d.endpoints[endpoint]
-	if !ok {
-		return setupError("there is no transport named %q; add it or name another one", endpoint)
-	}
+func (d *drivers) check(e Endpoint) error {
 	if scheme, _, _ := strings.Cut(e.URL, "://"); d.makers[scheme] == nil {
 		return setupError("transport %s: this program has no driver for %s://", e.Name, scheme)
 	}
 	return nil
 }
 
-func (d *drivers) open(endpoint string) (core.Driver, error) {
-	if err := d.check(endpoint); err != nil {
+func (d *drivers) open(e Endpoint) (core.Driver, error) {
+	if err := d.check(e); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
@@ -58,30 +49,40 @@ func (d *drivers) open(endpoint string) (core.Driver, error) {
 	if d.closed {
 		return nil, core.ErrClosed
 	}
-	if driver := d.made[endpoint]; driver != nil {
+	if driver := d.made[e]; driver != nil {
 		return driver, nil
 	}
-	e := d.endpoints[endpoint]
 	scheme, _, _ := strings.Cut(e.URL, "://")
 	driver, err := d.makers[scheme](e)
 	if err != nil {
 		return nil, err
 	}
-	d.made[endpoint] = driver
+	d.made[e] = driver
 	return driver, nil
 }
 
-// close closes every driver and makes no more. Their sources and publishers are
-// closed before.
-func (d *drivers) close(logger *slog.Logger) {
+// keep closes every driver but those of the given endpoints. The sources and
+// publishers of the others are closed before.
+func (d *drivers) keep(used map[Endpoint]bool, logger *slog.Logger) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.closed = true
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	for name, driver := range d.made {
+	for e, driver := range d.made {
+		if used[e] {
+			continue
+		}
+		delete(d.made, e)
 		if err := driver.Close(ctx); err != nil {
-			logger.Warn("driver.close_failed", "transport", name, "error", MaskURL(err.Error()))
+			logger.Warn("driver.close_failed", "transport", e.Name, "error", MaskURL(err.Error()))
 		}
 	}
+}
+
+// close closes every driver and makes no more.
+func (d *drivers) close(logger *slog.Logger) {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.keep(nil, logger)
 }

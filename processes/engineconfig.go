@@ -57,16 +57,16 @@ func (p *process) makeDeadSink() (core.DeadSink, error) {
 	switch {
 	case dead.Driver == DeadLogOnly:
 		return deadletter.NewLogOnly(p.host.opts.Logger, p.spec.Name), nil
-	case dead.Driver != DeadRedisList || dead.Transport == "" || dead.Transport == p.spec.Transport:
+	case p.deadEndpoint == Endpoint{}:
 		return nil, nil
 	case p.host.opts.DeadSink == nil:
 		return nil, setupError("this program cannot keep dead letters on another transport; set dead_letter.driver: auto")
 	}
-	driver, err := p.host.drivers.open(dead.Transport)
+	driver, err := p.host.drivers.open(p.deadEndpoint)
 	if err != nil {
 		return nil, err
 	}
-	return p.host.opts.DeadSink(p.host.drivers.endpoints[dead.Transport], driver, p.spec)
+	return p.host.opts.DeadSink(p.deadEndpoint, driver, p.spec)
 }
 
 // countDead is how many dead letters the process has, nil when their place does

@@ -3,6 +3,7 @@ package processes
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,12 +91,17 @@ func ExitCode(err error) int {
 	return ExitFailed
 }
 
+// UnknownProcessError says that a host has no process of that name.
+type UnknownProcessError struct{ Name string }
+
+func (e *UnknownProcessError) Error() string { return "this host has no process named " + e.Name }
+
 // verdict sums the processes up. asked says that somebody wanted the stop; else
 // nothing was left running.
 func (m *Manager) verdict(asked bool) error {
-	var ended []*ProcessError
-	gaveUp, onlySetup := false, true
-	for _, p := range m.processes {
+	ended := slices.Clone(m.leftovers)
+	gaveUp, onlySetup := false, len(ended) == 0
+	for _, p := range m.current() {
 		_, give := errors.AsType[*GiveUpError](p.err)
 		_, setup := errors.AsType[*core.SetupError](p.err)
 		gaveUp = gaveUp || give
@@ -105,9 +111,7 @@ func (m *Manager) verdict(asked bool) error {
 		if p.err != nil && !(asked && setup) {
 			ended = append(ended, &ProcessError{p.spec.Name, p.err})
 		}
-		for _, err := range p.unsettled {
-			ended = append(ended, &ProcessError{p.spec.Name, err})
-		}
+		ended = append(ended, p.unsettledErrors()...)
 	}
 	switch {
 	case len(ended) == 0:

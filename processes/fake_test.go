@@ -79,6 +79,7 @@ type fakeDriver struct {
 	mu     sync.Mutex
 	opened int
 	closed int
+	ended  int
 }
 
 func (d *fakeDriver) OpenSource(context.Context, core.Binding, core.Notices) (core.Source, error) {
@@ -92,7 +93,12 @@ func (d *fakeDriver) OpenPublisher(context.Context, core.Binding) (core.PublishP
 	return fakePort{d}, nil
 }
 
-func (d *fakeDriver) Close(context.Context) error { return nil }
+func (d *fakeDriver) Close(context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended++
+	return nil
+}
 
 type fakePort struct{ d *fakeDriver }
 
@@ -129,14 +135,13 @@ func newHost(t *testing.T, opts Options, scripts map[string]script, specs ...Spe
 	if err != nil {
 		t.Fatalf("new manager: %v", err)
 	}
-	for _, p := range m.processes {
-		p.newEngine = func(cfg core.EngineConfig) (engine, error) {
-			e := &fakeEngine{cfg: cfg, script: scripts[p.spec.Name], aborted: make(chan struct{})}
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			h.engines[p.spec.Name] = append(h.engines[p.spec.Name], e)
-			return e, nil
-		}
+	m.newEngine = func(cfg core.EngineConfig) (engine, error) {
+		name := cfg.Binding.Process
+		e := &fakeEngine{cfg: cfg, script: scripts[name], aborted: make(chan struct{})}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.engines[name] = append(h.engines[name], e)
+		return e, nil
 	}
 	h.Manager = m
 	return h

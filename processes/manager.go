@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,20 +42,46 @@ type Options struct {
 	DeadSink    DeadSinkFunc          // nil: redis_list on another transport is a setup fault
 	Registry    *core.Registry        // nil = an empty one
 	Listeners   []core.Listener
+	Hooks       Hooks
 	GiveUpAfter time.Duration // not ready for so long ends Run with a *GiveUpError; 0 = never
 	Logger      *slog.Logger  // default slog.Default()
+
+	Child        ChildFunc       // nil: IsolationOS is a setup fault
+	Relayed      []core.Listener // told the facts of child OS processes, which carry no Job
+	FirstReplica int             // of a child: the number of its only replica
 }
 
 // Manager hosts processes. Make one with New and call Run once. Everything but
 // Run may be called from any goroutine, before, during and after it.
 type Manager struct {
-	opts      Options
-	drivers   *drivers
-	gate      *core.Gate
-	processes []*process
+	opts    Options
+	drivers *drivers
+	gate    *core.Gate
+
+	// newEngine makes a replica's engine; tests put their own here.
+	newEngine func(core.EngineConfig) (engine, error)
 
 	stopping context.Context // done: stop softly, whatever Run's own context says
 	stop     context.CancelFunc
+
+	reloading sync.Mutex // one Reload at a time; before a slot's and mu
+	mu        sync.Mutex
+	setup     Setup           // as last reloaded
+	slots     []*slot         // in the order of the specs
+	running   context.Context // nil before Run
+	over      bool            // Run has ended or is about to: nothing starts any more
+	live      int             // processes that run, and changes under way
+	changed   chan struct{}   // cap 1: live went down
+	leftovers []*ProcessError // what processes left that were replaced
+}
+
+// slot is the place of one named process: those that follow one another by a
+// restart or a reload.
+type slot struct {
+	steering sync.Mutex // one change at a time
+	process  *process   // guarded by Manager.mu
+	held     bool       // stopped by Stop; guarded by Manager.mu
+	gone     bool       // a reload removed it; guarded by Manager.mu
 }
 
 // New checks the specs against the options and fills their defaults. A fault is a
@@ -66,79 +93,144 @@ func New(specs []Spec, opts Options) (*Manager, error) {
 	if opts.Registry == nil {
 		opts.Registry = core.NewRegistry()
 	}
-	m := &Manager{opts: opts, drivers: newDrivers(opts.Endpoints, opts.Drivers), gate: core.NewGate()}
+	m := &Manager{
+		opts: opts, drivers: newDrivers(opts.Drivers), gate: core.NewGate(), changed: make(chan struct{}, 1),
+		newEngine: func(cfg core.EngineConfig) (engine, error) { return core.NewEngine(cfg) },
+	}
 	m.stopping, m.stop = context.WithCancel(context.Background())
+	m.setup = Setup{Specs: specs, Endpoints: opts.Endpoints, Registry: opts.Registry, Child: opts.Child}
+	made, err := m.newProcesses(m.setup)
+	for _, p := range made {
+		m.slots = append(m.slots, &slot{process: p})
+	}
+	return m, err
+}
+
+// newProcesses makes a process of each spec, all faults joined.
+func (m *Manager) newProcesses(setup Setup) ([]*process, error) {
+	var made []*process
 	var faults []error
-	for _, spec := range specs {
-		if m.process(spec.Name) != nil {
+	names := map[string]bool{}
+	for _, spec := range setup.Specs {
+		if names[spec.Name] {
 			faults = append(faults, setupError("there are two processes named %s; give each a name of its own", spec.Name))
 			continue
 		}
-		p, err := newProcess(m, spec.withDefaults())
+		names[spec.Name] = true
+		p, err := newProcess(m, setup, spec.withDefaults())
 		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
-		m.processes = append(m.processes, p)
+		made = append(made, p)
 	}
-	return m, errors.Join(faults...)
+	return made, errors.Join(faults...)
 }
 
 // Run starts every process and blocks until ctx ends and all have stopped (soft:
 // no new jobs, running ones may finish for their shutdown_timeout), until none is
-// left running, or until Abort. Its error is nil or a *StopError. Run installs no
-// signal handlers.
+// left running and none was stopped by Stop, or until Abort. Its error is nil or a
+// *StopError. Run installs no signal handlers.
 func (m *Manager) Run(ctx context.Context) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(m.stopping, stop)()
 
-	var all, watcher sync.WaitGroup
-	for _, p := range m.processes {
-		all.Go(func() { p.run(running) })
+	m.mu.Lock()
+	m.running = running
+	for _, s := range m.slots {
+		m.launch(s.process)
 	}
+	m.mu.Unlock()
+	var watcher sync.WaitGroup
 	if m.opts.GiveUpAfter > 0 {
 		watcher.Go(func() { m.watchReadiness(running) })
 	}
-	all.Wait()
-	asked := running.Err() != nil
+	asked := m.awaitEnd(running)
 	stop()
 	watcher.Wait()
 	m.drivers.close(m.opts.Logger)
 	return m.verdict(asked)
 }
 
+// launch runs a process beside the others. mu is held.
+func (m *Manager) launch(p *process) {
+	m.live++
+	go func() {
+		p.run(m.running)
+		m.done()
+	}()
+}
+
+// done notes that something that counts in live has ended.
+func (m *Manager) done() {
+	m.mu.Lock()
+	m.live--
+	m.mu.Unlock()
+	select {
+	case m.changed <- struct{}{}:
+	default:
+	}
+}
+
+// awaitEnd blocks until nothing runs and nothing will. asked: somebody wanted it.
+func (m *Manager) awaitEnd(running context.Context) (asked bool) {
+	stopping := running.Done()
+	for {
+		m.mu.Lock()
+		asked = running.Err() != nil
+		held := slices.ContainsFunc(m.slots, func(s *slot) bool { return s.held })
+		m.over = m.live == 0 && (asked || !held)
+		over := m.over
+		m.mu.Unlock()
+		if over {
+			return asked
+		}
+		select {
+		case <-m.changed:
+		case <-stopping:
+			stopping = nil
+		}
+	}
+}
+
 // Abort makes the stop hard: handlers are cancelled and Run returns after one
 // try to release what they held. It may be called more than once.
 func (m *Manager) Abort() {
 	m.stop()
-	for _, p := range m.processes {
+	for _, p := range m.current() {
 		p.abort()
 	}
 }
 
-// Pause stops a process from fetching; running jobs finish. It reports whether
-// the manager hosts a process of that name. A paused process is ready.
-func (m *Manager) Pause(name string) bool { return m.setPaused(name, true) }
-
-// Resume undoes Pause.
-func (m *Manager) Resume(name string) bool { return m.setPaused(name, false) }
-
-func (m *Manager) setPaused(name string, paused bool) bool {
-	p := m.process(name)
-	if p != nil {
-		p.setPaused(paused)
-	}
-	return p != nil
-}
-
-// Status is the state of every hosted process, in the order of New's specs.
+// Status is the state of every hosted process, in the order of the specs.
 func (m *Manager) Status() []ProcessStatus {
-	status := make([]ProcessStatus, len(m.processes))
-	for i, p := range m.processes {
-		status[i] = p.status()
+	status := []ProcessStatus{}
+	for _, p := range m.current() {
+		status = append(status, p.status())
 	}
 	return status
+}
+
+// current are the processes that are hosted now.
+func (m *Manager) current() []*process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]*process, len(m.slots))
+	for i, s := range m.slots {
+		all[i] = s.process
+	}
+	return all
+}
+
+// process finds a process, nil when there is none of that name.
+func (m *Manager) process(name string) *process {
+	for _, p := range m.current() {
+		if p.spec.Name == name {
+			return p
+		}
+	}
+	return nil
 }
 
 // Inspect asks the broker what a process's queue holds. errors.ErrUnsupported
@@ -146,9 +238,9 @@ func (m *Manager) Status() []ProcessStatus {
 func (m *Manager) Inspect(ctx context.Context, name string) (core.QueueStats, error) {
 	p := m.process(name)
 	if p == nil {
-		return core.QueueStats{}, setupError("there is no process named %s", name)
+		return core.QueueStats{}, &UnknownProcessError{name}
 	}
-	driver, err := m.drivers.open(p.spec.Transport)
+	driver, err := m.drivers.open(p.endpoint)
 	if err != nil {
 		return core.QueueStats{}, err
 	}
@@ -163,15 +255,6 @@ func (m *Manager) Inspect(ctx context.Context, name string) (core.QueueStats, er
 	return stats, err
 }
 
-func (m *Manager) process(name string) *process {
-	for _, p := range m.processes {
-		if p.spec.Name == name {
-			return p
-		}
-	}
-	return nil
-}
-
 // watchReadiness ends Run when a process has not been ready for GiveUpAfter. Its
 // engines are stopped hard, since nothing gets through to their broker; the
 // others drain.
@@ -179,21 +262,23 @@ func (m *Manager) watchReadiness(running context.Context) {
 	limit := m.opts.GiveUpAfter
 	tick := time.NewTicker(min(limit/4+1, 500*time.Millisecond))
 	defer tick.Stop()
-	lastReady := make([]time.Time, len(m.processes))
-	for i := range lastReady {
-		lastReady[i] = time.Now()
-	}
+	lastReady := map[string]time.Time{}
+	begin := time.Now()
 	for {
 		select {
 		case <-running.Done():
 			return
 		case <-tick.C:
 		}
-		for i, p := range m.processes {
+		for _, p := range m.current() {
 			s := p.status()
+			since, known := lastReady[s.Name]
+			if !known {
+				since = begin
+			}
 			if s.Ready || s.State == StateFailed || s.State == StateStopped {
-				lastReady[i] = time.Now()
-			} else if time.Since(lastReady[i]) >= limit {
+				lastReady[s.Name] = time.Now()
+			} else if time.Since(since) >= limit {
 				p.giveUp(&GiveUpError{After: limit, Reason: s.Reason})
 				m.stop()
 				return

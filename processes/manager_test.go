@@ -19,7 +19,12 @@ import (
 	"github.com/goconsumer/consumer/core"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childMark) != "" {
+		os.Exit(childMain())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var errDown = errors.New("dial redis://:hush-hush@10.0.0.1:6379: connection refused")
 
@@ -194,8 +199,11 @@ func TestPauseReachesRunningAndLaterEngines(t *testing.T) {
 		h := newHost(t, Options{}, map[string]script{"p": life}, Spec{Name: "p"})
 		stop := h.start(t)
 		synctest.Wait()
-		if !h.Pause("p") || h.Pause("q") {
-			t.Error("Pause must know p and not q")
+		if _, unknown := errors.AsType[*UnknownProcessError](h.Pause(t.Context(), "q")); !unknown {
+			t.Error("Pause must not know q")
+		}
+		if err := h.Pause(t.Context(), "p"); err != nil {
+			t.Fatal(err)
 		}
 		if s := h.state("p"); s.State != StatePaused || !s.Ready {
 			t.Errorf("paused: %+v", s)
@@ -205,7 +213,9 @@ func TestPauseReachesRunningAndLaterEngines(t *testing.T) {
 		if s := h.state("p"); s.State != StatePaused || s.Restarts != 1 {
 			t.Errorf("paused and restarted: %+v", s)
 		}
-		h.Resume("p")
+		if err := h.Resume(t.Context(), "p"); err != nil {
+			t.Fatal(err)
+		}
 		if s := h.state("p"); s.State != StateRunning {
 			t.Errorf("resumed: %+v", s)
 		}
@@ -367,6 +377,9 @@ func TestNewNamesEveryFault(t *testing.T) {
 		{Name: "a", Queue: "q", Transport: "t"},
 		{Name: "b", Queue: "q", Transport: "none"},
 		{Name: "c", Queue: "q", Transport: "odd"},
+		{Name: "d", Queue: "q", Transport: "t", DeadLetter: DeadLetter{Driver: DeadRedisList, Transport: "nowhere"}},
+		{Name: "e", Queue: "q", Transport: "t", Isolation: IsolationOS},
+		{Name: "f", Queue: "q", Transport: "t", MemoryLimit: 1 << 20},
 	}, Options{
 		Endpoints: []Endpoint{{"t", "fake://h"}, {"odd", "odd://:hush-hush@h"}},
 		Drivers:   map[string]DriverFunc{"fake": func(Endpoint) (core.Driver, error) { return &fakeDriver{}, nil }},
@@ -374,7 +387,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 	if ExitCode(err) != ExitConfig {
 		t.Errorf("exit code %d, want %d", ExitCode(err), ExitConfig)
 	}
-	for _, want := range []string{"two processes named a", `no transport named "none"`, "no driver for odd://"} {
+	for _, want := range []string{"two processes named a", `no transport named "none"`, "no driver for odd://", `no transport named "nowhere"`, "isolation: goroutine", "need isolation: os"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not say %q", err, want)
 		}

@@ -39,6 +39,30 @@ type Spec struct {
 	DeadLetter DeadLetter
 	Restart    Restart
 	Options    any // the driver's own options; nil = its defaults
+
+	Isolation   Isolation
+	MemoryLimit int64 // bytes that a child OS process may use; past it it is killed and started again; 0 = no limit; needs IsolationOS
+	Recycle     Recycle
+
+	// Revision stands for whatever else the process depends on, for example its
+	// handlers: Reload restarts a process whose Revision changed.
+	Revision string
+}
+
+// Isolation says where a process's replicas run.
+type Isolation string
+
+const (
+	IsolationGoroutine Isolation = "goroutine" // in this OS process; the default
+	IsolationOS        Isolation = "os"        // each in a child OS process of its own; needs Options.Child
+)
+
+// Recycle says when a replica is stopped softly and started afresh, for handlers
+// that leak. 0 = never. What ends so is no crash.
+type Recycle struct {
+	Jobs   int           // after at least so many finished jobs
+	Memory int64         // once its child OS process uses so many bytes; needs IsolationOS
+	After  time.Duration // after so long, and up to a tenth more so that replicas don't go at once
 }
 
 // DeadDriver says where a process keeps its dead letters.
@@ -63,7 +87,9 @@ type DeadLetter struct {
 type Restart struct {
 	Initial time.Duration // first wait; default 200ms
 	Max     time.Duration // longest wait; default 5s
-	Limit   int           // crashes in a row, none of them up for as long as Max (at least 10s), before the process stops; default 5, negative = no limit
+	// Limit: a child OS process that vanished while jobs ran, or after it had finished
+	// some, does not count: it can work, and max_crashes bounds what one job can do.
+	Limit int // crashes in a row, none of them up for as long as Max (at least 10s), before the process stops; default 5, negative = no limit
 }
 
 // Endpoint is a named broker address. Its URL may hold a password: print it with
@@ -93,7 +119,8 @@ func DefaultSpec() Spec {
 			Prefix:           "job:dead:",
 			DeadLetterPolicy: core.DeadLetterPolicy{OnFull: core.OnFullStop},
 		},
-		Restart: Restart{Initial: 200 * time.Millisecond, Max: 5 * time.Second, Limit: 5},
+		Isolation: IsolationGoroutine,
+		Restart:   Restart{Initial: 200 * time.Millisecond, Max: 5 * time.Second, Limit: 5},
 	}
 }
 
@@ -111,6 +138,7 @@ func (s Spec) withDefaults() Spec {
 	s.DeadLetter.Driver = cmp.Or(s.DeadLetter.Driver, d.DeadLetter.Driver)
 	s.DeadLetter.Prefix = cmp.Or(s.DeadLetter.Prefix, d.DeadLetter.Prefix)
 	s.DeadLetter.OnFull = cmp.Or(s.DeadLetter.OnFull, d.DeadLetter.OnFull)
+	s.Isolation = cmp.Or(s.Isolation, d.Isolation)
 	s.Restart.Initial = cmp.Or(s.Restart.Initial, d.Restart.Initial)
 	s.Restart.Max = cmp.Or(s.Restart.Max, d.Restart.Max)
 	s.Restart.Limit = cmp.Or(s.Restart.Limit, d.Restart.Limit)

@@ -25,7 +25,9 @@ type ProcessStatus struct {
 	Ready        bool
 	Reason       string // one sentence, when it is not running
 	NeedsRestart bool   // only a new OS process helps: too many handlers are stuck
+	Isolation    Isolation
 	Replicas     int
+	PIDs         []int // of child OS processes
 	Running      int   // handlers that run now
 	Stuck        int   // handlers that ignored their cancellation and have not returned
 	Finished     int64 // deliveries settled since the start

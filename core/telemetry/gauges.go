@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +44,14 @@ func (m *Metrics) WatchQueue(process string, inspect func(ctx context.Context) (
 	m.gauges.mu.Lock()
 	defer m.gauges.mu.Unlock()
 	m.gauges.queues = append(m.gauges.queues, &queue{process: process, inspect: inspect})
+}
+
+// UnwatchQueue undoes WatchQueue.
+func (m *Metrics) UnwatchQueue(process string) {
+	m.gauges.mu.Lock()
+	defer m.gauges.mu.Unlock()
+	// A copy: a scrape may be reading the slice.
+	m.gauges.queues = slices.DeleteFunc(slices.Clone(m.gauges.queues), func(q *queue) bool { return q.process == process })
 }
 
 // gauges collects what is asked for rather than counted.

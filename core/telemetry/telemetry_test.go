@@ -130,6 +130,19 @@ func TestCountersOfFaultsAreThereBeforeTheFirstFault(t *testing.T) {
 	}
 }
 
+func TestAQueueThatIsNotWatchedAnyMoreIsNotShown(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics()
+	ready := int64(5)
+	for _, process := range []string{"p", "q"} {
+		m.WatchQueue(process, func(context.Context) (core.QueueStats, error) { return core.QueueStats{Ready: &ready}, nil })
+	}
+	m.UnwatchQueue("p")
+	if got := scrape(t, m); strings.Contains(got, `consumer_queue_ready{process="p"}`) || !strings.Contains(got, `consumer_queue_ready{process="q"} 5`) {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 func TestABrokerIsAskedSeldomAndNeverHoldsAScrapeUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

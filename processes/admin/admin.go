@@ -4,7 +4,11 @@
 //	GET /readyz   200 when every hosted process is ready, else 503; JSON says which
 //	GET /metrics  Prometheus text format
 //
-// These three need no token. Everything else does where one is set.
+//	GET  /api/v1/processes              every process
+//	GET  /api/v1/processes/NAME         one
+//	POST /api/v1/processes/NAME/VERB    start, stop, restart, pause, resume; answers when it is done
+//
+// The first three need no token. Everything else does where one is set.
 package admin
 
 import (
@@ -35,9 +39,14 @@ type Config struct {
 	Logger  *slog.Logger // default slog.Default()
 }
 
-// Host is what the server reports on; *processes.Manager is one.
+// Host is what the server reports on and steers; *processes.Manager is one.
 type Host interface {
 	Status() []processes.ProcessStatus
+	Start(name string) error
+	Stop(name string) error
+	Restart(name string) error
+	Pause(ctx context.Context, name string) error
+	Resume(ctx context.Context, name string) error
 }
 
 var _ Host = (*processes.Manager)(nil)
@@ -121,10 +130,32 @@ func newHandler(cfg Config, host Host) http.Handler {
 	if cfg.Metrics != nil {
 		mux.Handle("GET /metrics", cfg.Metrics)
 	}
-	mux.Handle("/", requireToken(cfg.Token, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	inner := http.NewServeMux()
+	addProcesses(inner, host)
+	inner.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path)
-	})))
+	})
+	mux.Handle("/", requireToken(cfg.Token, sameOrigin(cfg, inner)))
 	return guard(cfg.Logger, mux)
+}
+
+// sameOrigin keeps web pages of others from steering a host by way of a browser on
+// its machine: requests that come from another origin change nothing, and without a
+// token the name in the request must be a loopback one, or any page could make its
+// own name point here.
+func sameOrigin(cfg Config, next http.Handler) http.Handler {
+	protected := http.NewCrossOriginProtection()
+	protected.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		problem(w, http.StatusForbidden, "a page of another origin may not do this")
+	}))
+	inner := protected.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if cfg.Token == "" && !Loopback(r.Host) && !Loopback(r.Host+":80") {
+			problem(w, http.StatusForbidden, "without a token this host answers to loopback names only, such as 127.0.0.1")
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})
 }
 
 // requireToken lets only requests with the bearer token through; "" lets all.

@@ -25,7 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixedHost reports what it was last given.
 type fixedHost struct {
-	status atomic.Pointer[[]processes.ProcessStatus]
+	admin.Host // nil: it only reports
+	status     atomic.Pointer[[]processes.ProcessStatus]
 }
 
 func (h *fixedHost) set(status ...processes.ProcessStatus) { h.status.Store(&status) }
@@ -230,11 +231,15 @@ func TestB53_ReadyzFollowsTheSubscription(t *testing.T) {
 	becomes("before the subscription", 503)
 	close(opened)
 	becomes("subscribed", 200)
-	manager.Pause("p")
+	if err := manager.Pause(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
 	if p := becomes("paused", 200); p["paused"] != true || p["state"] != "paused" {
 		t.Errorf("paused: %v", p)
 	}
-	manager.Resume("p")
+	if err := manager.Resume(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
 	broker.Down()
 	if reason := becomes("the broker is down", 503)["reason"].(string); !strings.Contains(reason, "orders") {
 		t.Errorf("the reason does not name the queue: %s", reason)
@@ -249,4 +254,118 @@ func TestB53_ReadyzFollowsTheSubscription(t *testing.T) {
 		t.Errorf("run: %v", err)
 	}
 	becomes("stopped", 503)
+}
+
+// steeredHost notes what it is told.
+type steeredHost struct {
+	fixedHost
+	done chan string
+	err  error
+}
+
+func (h *steeredHost) note(verb, name string) error {
+	h.done <- verb + " " + name
+	return h.err
+}
+
+func (h *steeredHost) Start(name string) error                     { return h.note("start", name) }
+func (h *steeredHost) Stop(name string) error                      { return h.note("stop", name) }
+func (h *steeredHost) Restart(name string) error                   { return h.note("restart", name) }
+func (h *steeredHost) Pause(_ context.Context, name string) error  { return h.note("pause", name) }
+func (h *steeredHost) Resume(_ context.Context, name string) error { return h.note("resume", name) }
+
+// send makes a request with headers and returns the code and the answer's detail.
+func send(t *testing.T, method, address string, headers map[string]string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, address, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Close = true
+	for name, value := range headers {
+		request.Header.Set(name, value)
+	}
+	request.Host = request.Header.Get("Host")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var body struct{ Detail, Process string }
+	if err := json.NewDecoder(response.Body).Decode(&body); err != nil {
+		t.Fatalf("answer of %s: %v", address, err)
+	}
+	return response.StatusCode, body.Detail + body.Process
+}
+
+func TestProcessesAreSteeredByName(t *testing.T) {
+	t.Parallel()
+	host := &steeredHost{done: make(chan string, 1)}
+	host.set(processes.ProcessStatus{Name: "orders.eu", State: processes.StateRunning, Ready: true})
+	address := serve(t, admin.Config{}, host) + "/api/v1/processes/orders.eu"
+	for _, verb := range []string{"start", "stop", "restart", "pause", "resume"} {
+		if code, process := send(t, "POST", address+"/"+verb, nil); code != 200 || process != "orders.eu" || <-host.done != verb+" orders.eu" {
+			t.Errorf("%s: %d %s", verb, code, process)
+		}
+	}
+	for what, c := range map[string]struct {
+		method, path string
+		code         int
+	}{
+		"one process":     {"GET", "/api/v1/processes/orders.eu", 200},
+		"an unknown one":  {"GET", "/api/v1/processes/nobody", 404},
+		"an unknown verb": {"POST", "/api/v1/processes/orders.eu/explode", 404},
+		"a verb by GET":   {"GET", "/api/v1/processes/orders.eu/stop", 404},
+	} {
+		if code, _ := send(t, c.method, strings.TrimSuffix(address, "/api/v1/processes/orders.eu")+c.path, nil); code != c.code {
+			t.Errorf("%s: %d, want %d", what, code, c.code)
+		}
+	}
+}
+
+func TestWhatKeepsAVerbFromBeingDoneHasItsCode(t *testing.T) {
+	t.Parallel()
+	for code, err := range map[int]error{
+		404: &processes.UnknownProcessError{Name: "p"},
+		409: processes.ErrStopping,
+		422: &core.SetupError{Sentence: "there is no transport named x"},
+		502: errors.New("pause q: redis://:hush-hush@h cannot be reached"),
+	} {
+		host := &steeredHost{done: make(chan string, 1), err: err}
+		got, detail := send(t, "POST", serve(t, admin.Config{}, host)+"/api/v1/processes/p/pause", nil)
+		if got != code || detail == "" || strings.Contains(detail, "hush-hush") {
+			t.Errorf("%v: %d %q, want %d", err, got, detail, code)
+		}
+	}
+}
+
+func TestPagesOfOthersCannotSteerAHost(t *testing.T) {
+	t.Parallel()
+	open, closed := &steeredHost{done: make(chan string, 9)}, &steeredHost{done: make(chan string, 9)}
+	status := processes.ProcessStatus{Name: "p", State: processes.StateRunning}
+	open.set(status)
+	closed.set(status)
+	const path = "/api/v1/processes/p/stop"
+	plain, guarded := serve(t, admin.Config{}, open)+path, serve(t, admin.Config{Token: "s3cret"}, closed)+path
+	for what, c := range map[string]struct {
+		address string
+		headers map[string]string
+		code    int
+	}{
+		"another site":                       {plain, map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
+		"another origin":                     {plain, map[string]string{"Origin": "http://evil.test"}, 403},
+		"a name that was made to point here": {plain, map[string]string{"Host": "evil.test:9090", "Origin": "http://evil.test:9090"}, 403},
+		"its own page":                       {plain, map[string]string{"Sec-Fetch-Site": "same-origin"}, 200},
+		"localhost by name":                  {plain, map[string]string{"Host": "localhost"}, 200},
+		"another origin with the token":      {guarded, map[string]string{"Origin": "http://evil.test", "Authorization": "Bearer s3cret"}, 403},
+		"no token":                           {guarded, nil, 401},
+		"any name with the token":            {guarded, map[string]string{"Host": "jobs.test", "Authorization": "Bearer s3cret"}, 200},
+	} {
+		if code, detail := send(t, "POST", c.address, c.headers); code != c.code {
+			t.Errorf("%s: %d %s, want %d", what, code, detail, c.code)
+		}
+	}
+	if open, closed := len(open.done), len(closed.done); open != 2 || closed != 1 {
+		t.Errorf("%d and %d stops were carried out, want 2 and 1", open, closed)
+	}
 }

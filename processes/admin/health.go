@@ -23,6 +23,9 @@ type processHealth struct {
 	InFlight  int    `json:"in_flight"`
 	Stuck     int    `json:"stuck"`
 	Restarts  int64  `json:"restarts"`
+	Isolation string `json:"isolation"`
+	Replicas  int    `json:"replicas"`
+	PIDs      []int  `json:"pids,omitempty"` // of child OS processes
 }
 
 func healthOf(status []processes.ProcessStatus) health {
@@ -34,6 +37,7 @@ func healthOf(status []processes.ProcessStatus) health {
 			Process: s.Name, Transport: s.Transport, Queue: s.Queue,
 			State: string(s.State), Ready: s.Ready, Paused: s.State == processes.StatePaused, Reason: s.Reason,
 			InFlight: s.Running, Stuck: s.Stuck, Restarts: s.Restarts,
+			Isolation: string(s.Isolation), Replicas: s.Replicas, PIDs: s.PIDs,
 		})
 	}
 	return h
