@@ -85,6 +85,15 @@ func (b *brokers) openEmbedded(e processes.Endpoint) (core.Driver, error) {
 	return shared{driver}, nil
 }
 
+// embeddedAddress is the URL by which others reach an endpoint's embedded broker.
+func (b *brokers) embeddedAddress(e processes.Endpoint) (string, error) {
+	driver, err := b.openEmbedded(e)
+	if err != nil {
+		return "", err
+	}
+	return "redis://" + driver.(shared).Addr() + "/0", nil
+}
+
 func (s *embeddedServers) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

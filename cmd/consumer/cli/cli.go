@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/goconsumer/consumer/core"
+	"github.com/goconsumer/consumer/processes"
 )
 
 // Options describes a program. Its zero value is the stock binary.
@@ -29,6 +30,8 @@ type Options struct {
 	// Registry holds the program's Go handlers; the config's handlers are added
 	// to them. nil = none.
 	Registry *core.Registry
+	// Hooks are called around the life of each process that run hosts.
+	Hooks processes.Hooks
 	// Version is what `version` prints; default: the module's version as the Go
 	// toolchain recorded it.
 	Version string

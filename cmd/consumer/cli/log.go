@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 
 	goredis "github.com/redis/go-redis/v9"
 	"golang.org/x/term"
@@ -13,6 +14,9 @@ import (
 // openLog makes the logger of --log-format and --log-level: lines on stderr.
 func (p *program) openLog() error {
 	goredis.SetLogger(silent{})
+	if p.logWriter == nil {
+		p.logWriter = &serialWriter{w: p.process.Stderr}
+	}
 	var level slog.Level
 	switch p.logLevel {
 	case "debug", "info", "warn", "error":
@@ -29,16 +33,30 @@ func (p *program) openLog() error {
 		if isTerminal(p.process.Stderr) {
 			format = "text"
 		}
+		p.logFormat = format // children log alike
 	}
 	switch format {
 	case "json":
-		p.logger = slog.New(slog.NewJSONHandler(p.process.Stderr, options))
+		p.logger = slog.New(slog.NewJSONHandler(p.logWriter, options))
 	case "text":
-		p.logger = slog.New(slog.NewTextHandler(p.process.Stderr, options))
+		p.logger = slog.New(slog.NewTextHandler(p.logWriter, options))
 	default:
 		return usageErrorf("--log-format=%s is none of auto, json, text", p.logFormat)
 	}
 	return nil
+}
+
+// serialWriter lets the lines of several writers through one at a time.
+type serialWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// Write passes p on.
+func (s *serialWriter) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
 }
 
 // silent takes the lines that go-redis would print beside our own: the driver

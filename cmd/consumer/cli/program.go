@@ -23,6 +23,7 @@ type program struct {
 	configPath string
 	logFormat  string
 	logLevel   string
+	logWriter  io.Writer    // takes whole lines; set before a verb runs
 	logger     *slog.Logger // set before a verb runs
 
 	commands builtin.Commands // those of exec handlers
@@ -84,7 +85,9 @@ func (p *program) rootCommand(results io.Writer) *cobra.Command {
 		p.dlqCommand(),
 		p.configCommand(),
 		p.versionCommand(),
+		p.replicaCommand(),
 	)
+	root.AddCommand(p.steerCommands()...)
 	root.AddCommand(p.unbuiltCommands()...)
 	addCompletion(root)
 	return root

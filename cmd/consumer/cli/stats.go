@@ -30,6 +30,7 @@ type processStats struct {
 	OldestSeconds *float64 `json:"oldest_seconds"`
 	Lag           *int64   `json:"lag"`
 	Rate          *float64 `json:"rate"`
+	Paused        *bool    `json:"paused"`
 
 	err error
 }
@@ -78,6 +79,7 @@ func (p *program) collectStats(ctx context.Context, cfg *config.Config, picked [
 			all[i].err = err
 			all[i].Ready, all[i].Delayed, all[i].InFlight = stats.Ready, stats.Delayed, stats.InFlight
 			all[i].Dead, all[i].OldestSeconds, all[i].Lag = stats.Dead, stats.OldestSeconds, stats.Lag
+			all[i].Paused = stats.Paused
 		})
 	}
 	wg.Wait()
@@ -133,11 +135,11 @@ func (p *program) countDead(ctx context.Context, brokers *brokers, cfg *config.C
 }
 
 func printStats(w io.Writer, all []processStats) {
-	t := newTable(w, "process", "transport", "queue", "ready", "delayed", "in_flight", "dead", "oldest_seconds", "lag", "rate")
+	t := newTable(w, "process", "transport", "queue", "ready", "delayed", "in_flight", "dead", "oldest_seconds", "lag", "rate", "paused")
 	for _, s := range all {
 		t.AppendRow([]any{
 			s.Process, s.Transport, s.Queue, dash(s.Ready), dash(s.Delayed), dash(s.InFlight), dash(s.Dead),
-			dash(s.OldestSeconds), dash(s.Lag), dash(s.Rate),
+			dash(s.OldestSeconds), dash(s.Lag), dash(s.Rate), dash(s.Paused),
 		})
 	}
 	t.Render()

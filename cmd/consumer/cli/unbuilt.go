@@ -12,11 +12,6 @@ var unbuilt = []struct{ name, does, instead string }{
 	{"doctor", "check every transport and say how to fix what it finds", "use consumer stats to see whether the brokers answer"},
 	{"explain", "show topology, retry ladder and what each outcome does", "use consumer list and consumer config show"},
 	{"topology", "declare or compare queues, exchanges and topics", "Redis needs none"},
-	{"pause", "stop fetching, keep running jobs", "stop the host with SIGTERM"},
-	{"resume", "fetch again after a pause", "start the host again"},
-	{"restart", "restart a process of a running host", "restart the host"},
-	{"start", "start a process of a running host", "use consumer run --process=NAME"},
-	{"stop", "stop a process of a running host", "stop the host with SIGTERM"},
 	{"move", "move waiting jobs between transports", "let the old process drain while producers use the new one"},
 	{"bench", "publish, consume and report rate and latency", "use make bench in the repository"},
 }

@@ -37,6 +37,7 @@ func (l *loader) checkProcess(p *Process, from layers) {
 		}
 	}
 	l.checkPatterns(p, from)
+	l.checkMemory(p, from)
 	endpoint, ok := l.checkTransport(p, from, "transport")
 	if !ok {
 		return
@@ -57,6 +58,18 @@ func (l *loader) checkProcess(p *Process, from layers) {
 	}
 	if scheme.family == "redis" {
 		l.checkRedis(p, from, endpoint.URL)
+	}
+}
+
+// checkMemory wants a child OS process where its memory is to be bounded.
+func (l *loader) checkMemory(p *Process, from layers) {
+	if p.Isolation == processes.IsolationOS {
+		return
+	}
+	for _, path := range [][]string{{"memory_limit"}, {"recycle", "memory"}} {
+		if v := from.value(field{}, path...); v != nil {
+			l.fault(v.line, v.column, "processes.%s.%s needs isolation: os, since the memory of goroutines can't be told apart", p.Name, strings.Join(path, "."))
+		}
 	}
 }
 

@@ -73,6 +73,8 @@ func TestEachFaultHasItsLineAndSentence(t *testing.T) {
 		"http without url":         {small() + "handlers:\n  a: {http: {}}\n", `9: handlers.a.http has no url`},
 		"http with a bad url":      {small() + "handlers:\n  a: {http: {url: \"ftp://x\"}}\n", `9: handlers.a.http.url must be an http:// or https:// URL with a host`},
 		"exec without command":     {small() + "handlers:\n  a: {exec: {command: []}}\n", `9: handlers.a.exec has no command`},
+		"memory of a goroutine":    {small("memory_limit: 512MiB", "recycle: {memory: 1GiB}"), "7: processes.p.memory_limit needs isolation: os, since the memory of goroutines can't be told apart\n8: processes.p.recycle.memory needs isolation: os, since the memory of goroutines can't be told apart"},
+		"memory for nothing":       {small("isolation: os", "memory_limit: 1MiB"), `8: processes.p.memory_limit must be a number of bytes, at least 33554432, plain or with KiB, MiB or GiB`},
 		"unset variable":           {small("default_job_type: ${NOWHERE}"), `7: processes.p.default_job_type needs the environment variable NOWHERE, which is not set; set it or write ${NOWHERE:-default}`},
 		"open variable":            {small("default_job_type: \"${NOWHERE\""), `7: processes.p.default_job_type has a ${ without its }; write $${ for a plain one`},
 		"file that is not there":   {small("default_job_type: file:/nowhere/x"), `7: processes.p.default_job_type can't be read: open /nowhere/x: no such file or directory`},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -108,7 +109,7 @@ func (l *loader) loadProcesses() {
 		from := layers{section.at(name), l.environment, l.root.at("defaults")}
 		p := &Process{Spec: processes.Spec{Name: name}}
 		p.fill(from)
-		if l.runsCommands() {
+		if l.runsCommands(p.Types) {
 			p.Grace = builtin.KillAfter + 500*time.Millisecond
 		}
 		l.checkProcess(p, from)
@@ -127,8 +128,17 @@ func take[T any](l layers, path ...string) T {
 	return none
 }
 
-func (l *loader) runsCommands() bool {
-	return slices.ContainsFunc(l.config.Handlers, func(h Handler) bool { return h.Exec != nil })
+// runsCommands says whether an exec handler can run jobs of the types (none = every
+// type).
+func (l *loader) runsCommands(types []string) bool {
+	return slices.ContainsFunc(l.config.Handlers, func(h Handler) bool {
+		registry := core.NewRegistry()
+		err := registry.Handle(h.Pattern, func(context.Context, *core.Job) error { return nil })
+		return h.Exec != nil && err == nil && (len(types) == 0 || slices.ContainsFunc(types, func(filter string) bool {
+			_, err := registry.View([]string{filter})
+			return err == nil
+		}))
+	})
 }
 
 // fieldAt finds the field of a path that exists.
@@ -189,6 +199,13 @@ func (p *Process) fill(l layers) {
 		Initial: take[time.Duration](l, "restart", "initial"),
 		Max:     take[time.Duration](l, "restart", "max"),
 		Limit:   take[int](l, "restart", "limit"),
+	}
+	p.Isolation = processes.Isolation(take[string](l, "isolation"))
+	p.MemoryLimit = int64(take[int](l, "memory_limit"))
+	p.Recycle = processes.Recycle{
+		Jobs:   take[int](l, "recycle", "jobs"),
+		Memory: int64(take[int](l, "recycle", "memory")),
+		After:  take[time.Duration](l, "recycle", "after"),
 	}
 	p.Redis = Redis{
 		Prefix:   take[string](l, "redis", "prefix"),

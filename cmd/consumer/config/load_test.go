@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -46,6 +48,9 @@ processes:
       "order.*": {type: fixed, max_attempts: 2}
     dead_letter: {max_len: 10, on_full: drop_oldest}
     restart: {initial: 1s, max: 1m, limit: 3}
+    isolation: os
+    memory_limit: 512MiB
+    recycle: {jobs: 1000, memory: 256MiB, after: 24h}
     redis: {lease: 5s, delay_poll: 200ms, sweep: 1s, block: 2s, pool: 9}
   other: {transport: dev, queue: q}
 
@@ -76,7 +81,9 @@ func TestEveryValueReachesItsField(t *testing.T) {
 			DefaultJobType: "raw", RetryUnregistered: true, LogSuccess: true, Accept: []string{"delay", "order"},
 			DeadLetter: processes.DeadLetter{Driver: processes.DeadAuto, Prefix: "job:dead:",
 				DeadLetterPolicy: core.DeadLetterPolicy{MaxLen: 10, OnFull: core.OnFullDropOldest}},
-			Restart: processes.Restart{Initial: time.Second, Max: time.Minute, Limit: 3},
+			Restart:   processes.Restart{Initial: time.Second, Max: time.Minute, Limit: 3},
+			Isolation: processes.IsolationOS, MemoryLimit: 512 << 20,
+			Recycle: processes.Recycle{Jobs: 1000, Memory: 256 << 20, After: 24 * time.Hour},
 		},
 		Redis: config.Redis{Prefix: "jobs", KeyStyle: "hashtag", Lease: 5 * time.Second, DelayPoll: 200 * time.Millisecond,
 			Sweep: time.Second, Block: 2 * time.Second, Pool: 9, DeadPrefix: "job:dead:"},
@@ -84,8 +91,13 @@ func TestEveryValueReachesItsField(t *testing.T) {
 	if got := c.Process("job-redis"); !reflect.DeepEqual(*got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", *got, want)
 	}
+	encoded, err := json.Marshal(want) // as a child OS process gets it
+	var decoded config.Process
+	if err = errors.Join(err, json.Unmarshal(encoded, &decoded)); err != nil || !reflect.DeepEqual(decoded, want) {
+		t.Errorf("through JSON it became %+v, %v", decoded, err)
+	}
 	other := c.Process("other")
-	if !other.Enabled || other.Retry.Jitter != 0.2 || other.HandlerTimeout != 2*time.Minute ||
+	if !other.Enabled || other.Grace == 0 || other.Retry.Jitter != 0.2 || other.HandlerTimeout != 2*time.Minute ||
 		len(other.RetryTypes) != 1 || other.RetryTypes[0].Policy.BaseDelay != time.Minute || other.RetryTypes[0].Policy.Type != core.RetryLinear {
 		t.Errorf("other is %+v", other)
 	}

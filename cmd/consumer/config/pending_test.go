@@ -31,8 +31,6 @@ processes:
     transport: redis
     queue: q
     priority: levels
-    isolation: os
-    recycle: {jobs: 5}
     redis: {key_style: plain, wait_replicas: 1}
     amqp: {prefetch: 5}
 tracking: {transport: redis, retention: 24h}
@@ -43,13 +41,11 @@ func TestWhatIsNotBuiltStopsOnlyTheProcessesThatUseIt(t *testing.T) {
 	c := mustLoad(t, mixed, nil)
 	amqp := `7: processes.amqp uses the transport rabbit, and amqp:// is not built yet`
 	late := []string{
-		`12: isolation: os is not built yet (process late)`,
-		`13: recycle is not built yet (process late)`,
-		`14: redis.wait_replicas: 1 is not built yet (process late)`,
+		`12: redis.wait_replicas: 1 is not built yet (process late)`,
 	}
 	unused := `4: transports.unused: kafka:// is not built yet`
-	noEffect := `15: processes.late.amqp has no effect: redis is not such a transport`
-	tracking := `16: tracking is not built yet: jobs run without it`
+	noEffect := `13: processes.late.amqp has no effect: redis is not such a transport`
+	tracking := `14: tracking is not built yet: jobs run without it`
 
 	cases := map[string]struct {
 		names            []string
@@ -76,12 +72,12 @@ func TestWhatIsNotBuiltStopsOnlyTheProcessesThatUseIt(t *testing.T) {
 
 func TestADefaultThatIsNotBuiltCountsForWhoeverInheritsIt(t *testing.T) {
 	t.Parallel()
-	c := mustLoad(t, "defaults: {isolation: os}\n"+small()+"  q: {transport: r, queue: q, isolation: goroutine}\n", nil)
+	c := mustLoad(t, "defaults: {priority: levels}\n"+small()+"  q: {transport: r, queue: q, priority: none}\n", nil)
 	if faults, _ := c.Select([]string{"q"}); len(faults) != 0 {
 		t.Errorf("q: %v", faults)
 	}
 	faults, _ := c.Select([]string{"p"})
-	if got := texts(faults); !slices.Equal(got, []string{"1: isolation: os is not built yet (process p)"}) {
+	if got := texts(faults); !slices.Equal(got, []string{"1: priority: levels is not built yet (process p)"}) {
 		t.Errorf("p: %q", got)
 	}
 }
@@ -138,7 +134,7 @@ processes:
     ordering: none
     enabled: true
     replicas: 1
-    isolation: goroutine
+    isolation: os
     default_job_type: x
     format: job
     max_size: 1000

@@ -87,6 +87,9 @@ func handlerFields() []field {
 	}
 }
 
+// minMemory is what a child OS process needs to start at all.
+const minMemory = 32 << 20
+
 func processFields() []field {
 	d := processes.DefaultSpec()
 	many := integer(1, math.MaxInt32)
@@ -97,7 +100,7 @@ func processFields() []field {
 		{name: "types", list: nonEmpty},
 		{name: "replicas", scalar: integer(1, 1000), builtin: d.Replicas},
 		{name: "concurrency", scalar: integer(1, 100_000), builtin: d.Concurrency},
-		{name: "isolation", scalar: oneOf("goroutine", "os"), builtin: "goroutine", pending: is("os")},
+		{name: "isolation", scalar: oneOf("goroutine", "os"), builtin: string(d.Isolation)},
 		{name: "priority", scalar: oneOf("none", "levels"), builtin: string(d.Priority)},
 		{name: "ordering", scalar: oneOf("none", "key", "partition", "queue"), builtin: string(d.Ordering)},
 		{name: "handler_timeout", scalar: duration(0), builtin: d.HandlerTimeout,
@@ -127,12 +130,12 @@ func processFields() []field {
 			{name: "max", scalar: duration(time.Millisecond), builtin: d.Restart.Max},
 			{name: "limit", scalar: integer(1, math.MaxInt32), builtin: d.Restart.Limit},
 		}},
-		{name: "recycle", pending: written, fields: []field{
+		{name: "recycle", fields: []field{
 			{name: "jobs", scalar: many},
-			{name: "memory", scalar: size(1)},
+			{name: "memory", scalar: size(minMemory)},
 			{name: "after", scalar: duration(time.Second)},
 		}},
-		{name: "memory_limit", scalar: size(1), pending: written},
+		{name: "memory_limit", scalar: size(minMemory)},
 		{name: "delay_tiers", list: duration(time.Millisecond), family: "amqp kafka"},
 		{name: "redis", family: "redis", fields: redisFields()},
 		{name: "amqp", family: "amqp", fields: amqpFields()},

@@ -91,11 +91,11 @@ func TestEveryValueIsShownWithItsSource(t *testing.T) {
 		"processes.job-redis.retry_types.order.*.max_attempts": "2 | consumer.yaml:31",
 		"processes.other.retry_types.slow.*.base_delay":        "1m | defaults (consumer.yaml:10)",
 		"processes.other.max_size":                             "16777216 | built-in",
-		"handlers.order.paid.http.timeout":                     "10s | consumer.yaml:38",
-		"handlers.order.export.exec.command":                   "[./export.sh, $${HOME}] | consumer.yaml:39",
-		"handlers.demo.*.log":                                  "{} | consumer.yaml:40",
-		"admin.listen":                                         "127.0.0.1:0 | consumer.yaml:42",
-		"admin.token":                                          " | consumer.yaml:42",
+		"handlers.order.paid.http.timeout":                     "10s | consumer.yaml:41",
+		"handlers.order.export.exec.command":                   "[./export.sh, $${HOME}] | consumer.yaml:42",
+		"handlers.demo.*.log":                                  "{} | consumer.yaml:43",
+		"admin.listen":                                         "127.0.0.1:0 | consumer.yaml:45",
+		"admin.token":                                          " | consumer.yaml:45",
 	} {
 		if got[key] != want {
 			t.Errorf("%s: %q, want %q", key, got[key], want)
