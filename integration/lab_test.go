@@ -97,6 +97,15 @@ func (l *lab) configure(config string) {
 	}
 }
 
+func (l *lab) readConfig() string {
+	l.t.Helper()
+	text, err := os.ReadFile(l.config)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return string(text)
+}
+
 // program is one running binary.
 type program struct {
 	t      *testing.T

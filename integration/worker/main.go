@@ -27,6 +27,7 @@ func main() {
 type script struct {
 	Do []string `json:"do"` // one word an attempt, the last one for all further attempts; none = SUCCESS
 	MS int      `json:"ms"` // how long a run takes
+	MB int      `json:"mb"` // how much memory HOARD takes, all at once; 0 = bit by bit until the end
 }
 
 // run is one line of the ledger.
@@ -64,6 +65,10 @@ func play(ctx context.Context, job *core.Job) error {
 	case "KILL":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
+	case "PRINT":
+		fmt.Println("a line of job", job.ID)
+	case "HOARD":
+		hoard(s.MB)
 	case "PANIC":
 		panic("a panic that the script asked for")
 	case "RETRY":
@@ -74,6 +79,27 @@ func play(ctx context.Context, job *core.Job) error {
 		return core.Discard(nil)
 	}
 	return nil
+}
+
+// hoard takes memory and uses it, until it has mb or something ends this process.
+func hoard(mb int) {
+	var kept [][]byte
+	take := func(size int) {
+		block := make([]byte, size)
+		for i := 0; i < size; i += 1 << 12 {
+			block[i] = 1
+		}
+		kept = append(kept, block)
+	}
+	if mb > 0 {
+		take(mb << 20)
+	} else {
+		for {
+			take(1 << 20)
+			<-time.After(time.Millisecond)
+		}
+	}
+	fmt.Println("kept", len(kept))
 }
 
 // record appends one line with one write, so that lines of killed and of

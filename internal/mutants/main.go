@@ -42,7 +42,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "mutants: -run:", err)
 		os.Exit(2)
 	}
-	all := slices.Concat(engineMutants(), runnerMutants(), envelopeMutants(), memoryMutants(), redisMutants())
+	all := slices.Concat(engineMutants(), runnerMutants(), envelopeMutants(), memoryMutants(), redisMutants(), processMutants())
 	all = slices.DeleteFunc(all, func(m mutant) bool { return !chosen.MatchString(m.bug) })
 	if err := run(all, *parallel); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
