@@ -72,12 +72,12 @@ func TestWhatIsNotBuiltStopsOnlyTheProcessesThatUseIt(t *testing.T) {
 
 func TestADefaultThatIsNotBuiltCountsForWhoeverInheritsIt(t *testing.T) {
 	t.Parallel()
-	c := mustLoad(t, "defaults: {priority: levels}\n"+small()+"  q: {transport: r, queue: q, priority: none}\n", nil)
+	c := mustLoad(t, "defaults: {redis: {wait_replicas: 1}}\n"+small()+"  q: {transport: r, queue: q, redis: {wait_replicas: 0}}\n", nil)
 	if faults, _ := c.Select([]string{"q"}); len(faults) != 0 {
 		t.Errorf("q: %v", faults)
 	}
 	faults, _ := c.Select([]string{"p"})
-	if got := texts(faults); !slices.Equal(got, []string{"1: priority: levels is not built yet (process p)"}) {
+	if got := texts(faults); !slices.Equal(got, []string{"1: redis.wait_replicas: 1 is not built yet (process p)"}) {
 		t.Errorf("p: %q", got)
 	}
 }
