@@ -33,17 +33,6 @@ type field struct {
 
 func written(any) bool { return true }
 
-func is(words ...any) func(any) bool {
-	return func(value any) bool {
-		for _, w := range words {
-			if value == w {
-				return true
-			}
-		}
-		return false
-	}
-}
-
 func nonZero(value any) bool { return value != 0 }
 
 func fileFields(all []scheme) []field {
