@@ -98,7 +98,7 @@ func engineMutants() []mutant {
 		},
 		{
 			bug: "paused engines fetch", file: "core/fetch.go", pkg: pkg, test: "TestAPausedEngineHoldsNothingAndIsReady",
-			old: "		halted := closed || e.paused\n", new: "		halted := closed\n",
+			old: "		halted := closed || e.pausedLocked()\n", new: "		halted := closed\n",
 		},
 	}
 }
