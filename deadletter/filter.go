@@ -33,6 +33,21 @@ func (f Filter) Match(e *Entry) bool {
 	return r.Job != nil && matchType(f.Type, r.Job.Type)
 }
 
+// choose returns the entries that match and that usable takes, until left of the
+// limit is used up; left counts down from 0 without one.
+func (f Filter) choose(entries []*Entry, left *int, usable func(*Entry) bool) (chosen []*Entry, enough bool) {
+	for _, e := range entries {
+		if !f.Match(e) || !usable(e) {
+			continue
+		}
+		chosen = append(chosen, e)
+		if *left--; *left == 0 {
+			return chosen, true
+		}
+	}
+	return chosen, false
+}
+
 // matchType matches a pattern with * for any run of characters, dots included.
 func matchType(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")

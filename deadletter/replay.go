@@ -18,30 +18,38 @@ type Target interface {
 
 // ReplayOptions of one replay.
 type ReplayOptions struct {
-	DryRun   bool         // only count
-	Rate     float64      // jobs a second at most; 0 = no limit
-	Batch    int          // jobs between two removals: at most so many run twice after an interruption; default 100
+	DryRun bool    // only count
+	Rate   float64 // jobs a second at most; 0 = no limit
+	// Batch is how many jobs are published before their entries are removed: at
+	// most so many run twice after an interruption, and none where the store can
+	// move them (see Mover). Default 100, and 500 in one move.
+	Batch    int
 	Format   core.Format  // of the target's jobs; default core.FormatJob
-	Progress func(Report) // called after each batch; may be nil
+	Progress func(Report) // called after each step; may be nil
 }
+
+// Default sizes of a batch.
+const (
+	publishBatch = 100
+	moveBatch    = 500
+)
 
 // Report is what a replay did.
 type Report struct {
-	Replayed   int // published, confirmed and removed (dry run: would be)
+	Visited    int // entries looked at, chosen or not
+	Replayed   int // stored at the target and removed (dry run: would be)
 	Unreadable int // chosen, but not a job: left where they are
 	Doubled    int // published, but perhaps not removed: they may run twice
 }
 
 // Replay publishes the jobs that f chooses, oldest first, with a fresh attempt
-// budget. An entry leaves the store only after its publish is confirmed: whatever
-// interrupts it, no job is lost and at most a batch of them is there twice.
-// Entries that cannot be read are left and counted. Where the store is an Excluder,
-// one replay runs at a time.
+// budget. An entry leaves the store in the same step in which its job is stored at
+// the target, where the store's pages are Movers; else only after its publish is
+// confirmed. Whatever interrupts it, no job is lost and at most a batch of them is
+// there twice. Entries that cannot be read are left and counted; the others keep
+// their places. Where the store is an Excluder, one replay runs at a time.
 func Replay(ctx context.Context, s Store, to Target, f Filter, o ReplayOptions) (Report, error) {
-	r := replay{to: to, filter: f, options: o, left: f.Limit}
-	if r.options.Batch <= 0 {
-		r.options.Batch = 100
-	}
+	r := replay{to: to, filter: f, options: o, left: f.Limit, direct: true}
 	if x, ok := s.(Excluder); ok && !o.DryRun {
 		held, release, err := x.Exclude(ctx)
 		if err != nil {
@@ -50,12 +58,7 @@ func Replay(ctx context.Context, s Store, to Target, f Filter, o ReplayOptions) 
 		defer release()
 		ctx = held
 	}
-	err := s.Visit(ctx, func(page []*Entry) ([]*Entry, error) { return r.page(ctx, page) })
-	if err != nil && err != r.failed {
-		// The store's error: the last page was published, but perhaps not removed.
-		r.report.Replayed -= r.unremoved
-		r.report.Doubled = r.unremoved
-	}
+	err := s.Visit(ctx, func(page Page) error { return r.page(ctx, page) })
 	return r.report, err
 }
 
@@ -64,85 +67,106 @@ type replay struct {
 	filter  Filter
 	options ReplayOptions
 	report  Report
-	left    int // of the limit; counts down from 0 without one
-
-	unremoved int   // replayed, not known to be removed
-	failed    error // of publishing
+	left    int  // of the limit; counts down from 0 without one
+	direct  bool // the store may be able to move: not refused so far
 }
 
-// page replays what is chosen of one page, at most a batch of it, and returns
-// what may be removed.
-func (r *replay) page(ctx context.Context, page []*Entry) (remove []*Entry, err error) {
-	r.unremoved = 0 // the visit went on, so the last page's are
-	var chosen []*Entry
-	for _, e := range page {
-		if !r.filter.Match(e) {
-			continue
-		}
-		if e.Err != nil { // not counted, else a few of them would block every limited replay
+// page replays what is chosen of one page.
+func (r *replay) page(ctx context.Context, page Page) error {
+	chosen, enough := r.filter.choose(page.Entries(), &r.left, func(e *Entry) bool {
+		if e.Err != nil { // not of the limit, else a few of them would block every limited replay
 			r.report.Unreadable++
-			continue
 		}
-		chosen = append(chosen, e)
-		if r.left--; r.left == 0 {
-			err = ErrEnough
-			break
-		}
-	}
+		return e.Err == nil
+	})
+	visited := r.report.Visited + len(page.Entries())
 	if r.options.DryRun {
 		r.report.Replayed += len(chosen)
-		return nil, err
+		chosen = nil
 	}
 	for len(chosen) > 0 {
-		n := min(len(chosen), r.options.Batch)
-		stored, perr := r.publish(ctx, chosen[:n])
-		remove = append(remove, stored...)
-		r.report.Replayed += len(stored)
-		r.unremoved += len(stored)
-		if r.options.Progress != nil {
-			r.options.Progress(r.report)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		if perr != nil {
-			r.failed = perr
-			return remove, perr
+		batch := chosen[:min(r.batch(page), len(chosen))]
+		chosen = chosen[len(batch):]
+		if err := throttle(ctx, r.options.Rate, len(batch), func() error {
+			defer r.progress(visited - len(chosen))
+			return r.replay(ctx, page, batch)
+		}); err != nil {
+			return err
 		}
-		chosen = chosen[n:]
 	}
-	return remove, err
+	r.progress(visited)
+	if enough {
+		return ErrEnough
+	}
+	return ctx.Err()
 }
 
-// publish sends one batch, keeps the rate, and returns what was confirmed.
-func (r *replay) publish(ctx context.Context, batch []*Entry) (stored []*Entry, err error) {
-	if r.options.Rate > 0 {
-		pause := time.NewTimer(time.Duration(float64(len(batch)) / r.options.Rate * float64(time.Second)))
-		defer pause.Stop()
-		defer func() {
-			select {
-			case <-pause.C:
-			case <-ctx.Done():
-			}
-		}()
+func (r *replay) progress(visited int) {
+	r.report.Visited = visited
+	if r.options.Progress != nil {
+		r.options.Progress(r.report)
 	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+}
+
+// batch is how many jobs of the page go at once.
+func (r *replay) batch(page Page) int {
+	batch := r.options.Batch
+	if _, moves := page.(Mover); batch <= 0 && moves && r.direct {
+		batch = moveBatch
+	} else if batch <= 0 {
+		batch = publishBatch
 	}
+	return paced(r.options.Rate, batch)
+}
+
+// replay moves one batch, or publishes it and then removes what was confirmed.
+func (r *replay) replay(ctx context.Context, page Page, batch []*Entry) error {
 	msgs := make([]core.Message, len(batch))
 	for i, e := range batch {
 		job, err := Revive(e.Record.Job, time.Now())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		msgs[i] = message(job.As(r.options.Format))
 	}
+	if mover, ok := page.(Mover); ok && r.direct {
+		moved, err := mover.Move(ctx, r.to, batch, msgs)
+		if !errors.Is(err, errors.ErrUnsupported) {
+			r.report.Replayed += moved
+			return err
+		}
+		r.direct = false
+	}
+	for size := r.batch(page); len(batch) > 0; {
+		n := min(size, len(batch))
+		if err := r.publish(ctx, page, batch[:n], msgs[:n]); err != nil {
+			return err
+		}
+		batch, msgs = batch[n:], msgs[n:]
+	}
+	return nil
+}
+
+func (r *replay) publish(ctx context.Context, page Page, batch []*Entry, msgs []core.Message) error {
+	var stored []*Entry
+	var failed error
 	errs := r.to.Publish(ctx, msgs)
 	for i, e := range batch {
 		if errs == nil || errs[i] == nil {
 			stored = append(stored, e)
-		} else if err == nil {
-			err = fmt.Errorf("replay job %s: %w", e.ID, errs[i])
+		} else if failed == nil {
+			failed = fmt.Errorf("replay job %s: %w", e.ID, errs[i])
 		}
 	}
-	return stored, err
+	if _, err := page.Remove(ctx, stored); err != nil {
+		r.report.Doubled += len(stored)
+		return err
+	}
+	r.report.Replayed += len(stored)
+	return failed
 }
 
 // Revive is a job as a replay sends it: attempt 1, one replay more, and without

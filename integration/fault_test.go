@@ -25,6 +25,8 @@ var scenes = map[fault.Point]scene{
 	fault.RedisReleased:     dieReleasing,
 	fault.RedisPublishAsked: diePublishing,
 	fault.RedisPublished:    diePublishing,
+	fault.RedisTakeAsked:    dieReplaying,
+	fault.RedisTaken:        dieReplaying,
 	fault.EngineDeadStored:  dieBurying,
 }
 
@@ -99,6 +101,26 @@ func diePublishing(l *lab, point fault.Point) ([]string, int) {
 	p := l.dieAt(point, 1, "publish", "--process=play", "--type=play.job", "--count=10")
 	p.awaitDeath()
 	return strings.Fields(p.stdout.String()), 0 // only what it said is published
+}
+
+// dieReplaying dies in the second batch of a replay.
+func dieReplaying(l *lab, point fault.Point) ([]string, int) {
+	var published []string
+	for i := range 60 {
+		id := fmt.Sprintf("dead-%02d", i)
+		published = append(published, id)
+		record := `{"job":` + envelope(id, "play.job", `{}`) + `,"error":"it failed","at":1720764000,"reason":"failed"}`
+		if err := l.client.LPush(l.t.Context(), "job:dead:{play}", record).Err(); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	l.dieAt(point, 2, "dlq", "replay", "--process=play", "--rate=200").awaitDeath()
+	code, stdout, stderr := l.run(binaries.stock, "dlq", "replay", "--process=play")
+	if code != 0 || stdout == "" {
+		l.t.Errorf("the replay after the kill: exit code %d, %q, %s", code, stdout, stderr)
+	}
+	sameIDs(l.t, "ready", holds(l.t, l.client, "play").ready, published)
+	return published, 0
 }
 
 // dieReleasing stops a worker whose jobs are too slow for its shutdown.

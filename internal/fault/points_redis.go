@@ -21,6 +21,8 @@ const (
 	RedisPublished    Point = "redis.publish.done"
 	RedisReleaseAsked Point = "redis.release.asked"
 	RedisReleased     Point = "redis.release.done"
+	RedisTakeAsked    Point = "redis.take.asked"
+	RedisTaken        Point = "redis.take.done"
 )
 
 func redisPoints() []Point {
@@ -29,6 +31,6 @@ func redisPoints() []Point {
 		RedisSettleAsked, RedisSettled, RedisIsolateAsked, RedisIsolated,
 		RedisRenewAsked, RedisRecoverAsked, RedisRecovered, RedisPromoteAsked,
 		RedisPromoted, RedisPublishAsked, RedisPublished, RedisReleaseAsked,
-		RedisReleased,
+		RedisReleased, RedisTakeAsked, RedisTaken,
 	}
 }

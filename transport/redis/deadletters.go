@@ -5,20 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"github.com/goconsumer/consumer/core"
 	"github.com/goconsumer/consumer/deadletter"
 )
 
-// Bounds of one page of dead letters: a page of large ones is still held in
-// memory only in part (see page).
-const (
-	deadPage      = 100
-	deadPageBytes = 8 << 20
-)
-
-// DeadLetters is one queue's dead letters: a store to read and replay, and a sink for processes whose transport is another. It is safe for concurrent
+// DeadLetters is one queue's dead letters: a store to read and replay,
+// and a sink for processes whose transport is another. It is safe for concurrent
 // use.
 type DeadLetters struct {
 	driver *Driver
@@ -70,87 +62,6 @@ func (l *DeadLetters) Count(ctx context.Context) (int64, error) {
 func (l *DeadLetters) count(ctx context.Context, key string) (int64, error) {
 	n, err := l.driver.client.LLen(ctx, key).Result()
 	return n, l.driver.failure("count "+key, err)
-}
-
-// Visit reads the jobs, then what is kept apart because it is none.
-func (l *DeadLetters) Visit(ctx context.Context, visit func([]*deadletter.Entry) ([]*deadletter.Entry, error)) error {
-	for _, key := range l.keys.graves() {
-		switch err := l.visit(ctx, key, visit); {
-		case err == deadletter.ErrEnough:
-			return nil
-		case err != nil:
-			return err
-		}
-	}
-	return nil
-}
-
-// visit reads one list from its old end in pages. New entries come in at the
-// other end, so places counted from the old end stay; it ends with the newest one
-// of its beginning, or a replay of jobs that die again would never end.
-func (l *DeadLetters) visit(ctx context.Context, key string, visit func([]*deadletter.Entry) ([]*deadletter.Entry, error)) error {
-	left, err := l.count(ctx, key)
-	if err != nil {
-		return err
-	}
-	kept, size := int64(0), int64(deadPage)
-	for left > 0 {
-		page, err := l.page(ctx, key, kept, min(size, left))
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		left -= int64(len(page))
-		remove, visitErr := visit(page)
-		if err := l.remove(ctx, key, remove); err != nil {
-			return err
-		}
-		if visitErr != nil {
-			return visitErr
-		}
-		kept += int64(len(page) - len(remove))
-		size = pageSize(page)
-	}
-	return nil
-}
-
-// page reads entries after the kept oldest ones, oldest first.
-func (l *DeadLetters) page(ctx context.Context, key string, kept, size int64) ([]*deadletter.Entry, error) {
-	stored, err := l.driver.client.LRange(ctx, key, -kept-size, -kept-1).Result()
-	if err != nil {
-		return nil, l.driver.failure("read "+key, err)
-	}
-	page := make([]*deadletter.Entry, len(stored))
-	for i, text := range stored {
-		page[len(stored)-1-i] = deadletter.Read([]byte(text))
-	}
-	return page, nil
-}
-
-// pageSize is how many entries like the last ones make a page of bounded size.
-func pageSize(last []*deadletter.Entry) int64 {
-	bytes := 0
-	for _, e := range last {
-		bytes += len(e.Stored)
-	}
-	return min(max(int64(deadPageBytes)*int64(len(last))/int64(max(bytes, 1)), 1), deadPage)
-}
-
-// remove takes exactly these entries off the list, one each: byte-identical ones
-// may be there twice. It is done even when ctx has ended, for they are published
-// by then.
-func (l *DeadLetters) remove(ctx context.Context, key string, entries []*deadletter.Entry) error {
-	if len(entries) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandTimeout)
-	defer cancel()
-	_, err := l.driver.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
-		for _, e := range entries {
-			p.LRem(ctx, key, -1, e.Stored)
-		}
-		return nil
-	})
-	return l.driver.failure("remove entries of "+key, err)
 }
 
 // Store adds records of jobs that live elsewhere; max_len and on_full are

@@ -111,6 +111,13 @@ func (p *port) chunks(msgs []core.Message, places []int, errs []error, store fun
 	}
 }
 
+// reachedBy says whether a script of d can write to the port's queue: it is in the
+// same database.
+func (p *port) reachedBy(d *Driver) bool {
+	ours, theirs := p.driver.template, d.template
+	return ours.Network == theirs.Network && ours.Addr == theirs.Addr && ours.DB == theirs.DB
+}
+
 // Close waits for what is being published.
 func (p *port) Close(context.Context) error {
 	p.mu.Lock()

@@ -34,12 +34,15 @@ var scheduleSource string
 //go:embed lua/bury.lua
 var burySource string
 
+//go:embed lua/take.lua
+var takeSource string
+
 // scripts are the driver's Lua scripts. Each call sends the digest alone and
 // the source only to a server that does not know it (after a restart, a failover
 // or a flush; a source loads its own when it opens). Every key that a script touches is in its KEYS, and all keys of
 // one call are in one slot.
 type scripts struct {
-	register, renew, claim, settle, promote, recover, schedule, bury *goredis.Script
+	register, renew, claim, settle, promote, recover, schedule, bury, take *goredis.Script
 }
 
 func newScripts() scripts {
@@ -53,6 +56,7 @@ func newScripts() scripts {
 		recover:  script(recoverSource),
 		schedule: script(scheduleSource),
 		bury:     script(burySource),
+		take:     script(takeSource),
 	}
 }
 
