@@ -120,6 +120,17 @@ type program struct {
 // test.
 func (l *lab) start(binary func() (string, error), env []string, args ...string) *program {
 	l.t.Helper()
+	return l.launch(nil, binary, env, args...)
+}
+
+// startInto is start for output that is not kept.
+func (l *lab) startInto(stdout io.Writer, binary func() (string, error), args ...string) *program {
+	l.t.Helper()
+	return l.launch(stdout, binary, nil, args...)
+}
+
+func (l *lab) launch(stdout io.Writer, binary func() (string, error), env []string, args ...string) *program {
+	l.t.Helper()
 	path, err := binary()
 	if err != nil {
 		l.t.Fatal(err)
@@ -128,6 +139,9 @@ func (l *lab) start(binary func() (string, error), env []string, args ...string)
 	p.cmd = exec.Command(path, append([]string{"--config", l.config}, args...)...)
 	p.cmd.Env = append([]string{"LEDGER=" + l.ledger, "PATH=" + os.Getenv("PATH")}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if stdout != nil {
+		p.cmd.Stdout = stdout
+	}
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		l.t.Fatal(err)
 	}

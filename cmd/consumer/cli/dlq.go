@@ -12,12 +12,12 @@ import (
 )
 
 func (p *program) dlqCommand() *cobra.Command {
-	return group(&cobra.Command{Use: "dlq", Short: "look at dead letters and replay them"},
+	return group(&cobra.Command{Use: "dlq", Short: "look at dead letters, replay, export and purge them"},
 		p.dlqListCommand(),
 		p.dlqShowCommand(),
 		p.dlqReplayCommand(),
-		notBuilt(&cobra.Command{Use: "purge", Short: "remove dead letters (not in this version yet)"}, "use redis-cli DEL on the list after a look at it with consumer dlq ls"),
-		notBuilt(&cobra.Command{Use: "export", Short: "print dead-letter records (not in this version yet)"}, "use consumer dlq show, or consumer dlq replay --stdout"),
+		p.dlqPurgeCommand(),
+		p.dlqExportCommand(),
 	)
 }
 

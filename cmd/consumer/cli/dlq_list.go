@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/goconsumer/consumer/deadletter"
@@ -62,55 +66,83 @@ func (p *program) dlqListCommand() *cobra.Command {
 }
 
 // deadPrinter prints entries as they come, so that memory does not grow with
-// their number; a table needs all of them for its widths.
+// their number. A table's widths are those of its first block of rows, and grow
+// with a later one's.
 type deadPrinter struct {
-	out   io.Writer
-	json  bool
-	count int
-	rows  [][]any
+	out    *bufio.Writer
+	json   bool
+	count  int
+	rows   []table.Row
+	widths []int
 }
 
+// deadBlock is how many rows of a table are held for their widths.
+const deadBlock = 1000
+
+var deadColumns = table.Row{"id", "type", "reason", "attempt", "at", "error"}
+
 func newDeadPrinter(out io.Writer, output outputFlag) *deadPrinter {
-	return &deadPrinter{out: out, json: output == outputJSON}
+	return &deadPrinter{out: bufio.NewWriterSize(out, exportBuffer), json: output == outputJSON, widths: make([]int, len(deadColumns))}
 }
 
 func (d *deadPrinter) add(e *deadletter.Entry) error {
 	entry := newDeadEntry(e)
 	d.count++
 	if !d.json {
-		text := entry.Error
-		if text == "" {
-			text = entry.Unreadable
+		d.rows = append(d.rows, table.Row{
+			entry.ID, entry.Type, entry.Reason, entry.Attempt, age(entry.At), oneLine(cmp.Or(entry.Error, entry.Unreadable), 60),
+		})
+		if len(d.rows) == deadBlock {
+			return d.block()
 		}
-		d.rows = append(d.rows, []any{entry.ID, entry.Type, entry.Reason, entry.Attempt, age(entry.At), oneLine(text, 60)})
 		return nil
 	}
 	separator := ",\n  "
 	if d.count == 1 {
 		separator = "[\n  "
 	}
-	text, err := json.Marshal(entry)
+	object, err := json.Marshal(entry)
 	if err == nil {
-		_, err = fmt.Fprintf(d.out, "%s%s", separator, text)
+		_, err = fmt.Fprintf(d.out, "%s%s", separator, object)
 	}
 	return err
 }
 
-func (d *deadPrinter) end() error {
-	if d.json {
-		ending := "\n]\n"
-		if d.count == 0 {
-			ending = "[]\n"
+// block prints the rows so far; the first block has the header.
+func (d *deadPrinter) block() error {
+	t := newTable(d.out, deadColumns...)
+	if d.count > len(d.rows) {
+		t.ResetHeaders()
+	}
+	var columns []table.ColumnConfig
+	for i := range d.widths {
+		for _, row := range d.rows {
+			d.widths[i] = max(d.widths[i], text.StringWidthWithoutEscSequences(fmt.Sprint(row[i])))
 		}
-		_, err := io.WriteString(d.out, ending)
+		columns = append(columns, table.ColumnConfig{Number: i + 1, WidthMin: d.widths[i]})
+	}
+	t.SetColumnConfigs(columns)
+	t.AppendRows(d.rows)
+	t.Render()
+	d.rows = d.rows[:0]
+	return d.out.Flush()
+}
+
+func (d *deadPrinter) end() error {
+	if !d.json {
+		if d.count == 0 || len(d.rows) > 0 {
+			return d.block()
+		}
+		return nil
+	}
+	ending := "\n]\n"
+	if d.count == 0 {
+		ending = "[]\n"
+	}
+	if _, err := io.WriteString(d.out, ending); err != nil {
 		return err
 	}
-	t := newTable(d.out, "id", "type", "reason", "attempt", "at", "error")
-	for _, row := range d.rows {
-		t.AppendRow(row)
-	}
-	t.Render()
-	return nil
+	return d.out.Flush()
 }
 
 // age prints a time of unix seconds for people.

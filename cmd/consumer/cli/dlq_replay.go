@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"fmt"
 	"time"
 
@@ -64,12 +65,12 @@ func (d *dlq) replay(cmd *cobra.Command, flags replayFlags) error {
 		return brokerError(err)
 	}
 	defer closePort()
-	options := deadletter.ReplayOptions{DryRun: flags.dryRun, Rate: flags.rate, Format: target.Format}
-	if flags.rate > 0 {
-		// A batch is sent at once: keep it a small part of a second.
-		options.Batch = min(max(int(flags.rate/10), 1), 100)
-	}
-	report, err := deadletter.Replay(ctx, d.store, port, d.filter, options)
+	bar := d.progress(cmd, "replayed")
+	report, err := deadletter.Replay(ctx, d.store, port, d.filter, deadletter.ReplayOptions{
+		DryRun: flags.dryRun, Rate: flags.rate, Format: target.Format,
+		Progress: func(r deadletter.Report) { bar.at(r.Visited, r.Replayed) },
+	})
+	bar.end()
 	outcome := d.conclude(report, err)
 	if outcome == nil || report.Replayed > 0 {
 		word := "replayed"
@@ -98,6 +99,7 @@ func (d *dlq) conclude(report deadletter.Report, err error) error {
 
 // print writes the jobs as NDJSON, for `publish --file`.
 func (d *dlq) print(cmd *cobra.Command) error {
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), exportBuffer)
 	var report deadletter.Report
 	now := time.Now()
 	all := d.filter
@@ -111,7 +113,7 @@ func (d *dlq) print(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		if _, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", job.As(d.process.Format).Append(nil)); err != nil {
+		if _, err = fmt.Fprintf(out, "%s\n", deadletter.OneLine(job.As(d.process.Format).Append(nil))); err != nil {
 			return err
 		}
 		if report.Replayed++; report.Replayed == d.filter.Limit {
@@ -119,5 +121,8 @@ func (d *dlq) print(cmd *cobra.Command) error {
 		}
 		return nil
 	})
+	if flushErr := out.Flush(); err == nil {
+		err = flushErr
+	}
 	return d.conclude(report, err)
 }

@@ -66,8 +66,8 @@ type silent struct{}
 // Printf prints nothing.
 func (silent) Printf(context.Context, string, ...any) {}
 
-// isTerminal says whether a person reads w.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal says whether a person is at the other end of a stream.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
