@@ -314,10 +314,10 @@ func TestAReplayToAnotherServerDoublesABatchAtMost(t *testing.T) {
 	}
 	broken := &breakingPort{PublishPort: port, after: 3, then: w.server.Kill}
 	report, err := deadletter.Replay(t.Context(), store, broken, deadletter.Filter{}, deadletter.ReplayOptions{Batch: 20})
-	if err == nil || report.Replayed+report.Doubled != 56 || report.Doubled == 0 || report.Doubled > 20 {
+	if err == nil || report.Replayed+report.Doubled != 36 || report.Doubled == 0 || report.Doubled > 20 {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	if n := len(there.list(there.keys.ready)); n != 56 { // pages of 16 and 128
+	if n := len(there.list(there.keys.ready)); n != 36 { // pages of 4 and 32
 		t.Fatalf("%d are published", n)
 	}
 }

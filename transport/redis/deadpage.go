@@ -14,7 +14,7 @@ import (
 // as large as entries like those of the page before allow: so a list of large
 // entries is never in memory but for a small part.
 const (
-	firstPage     = 16
+	firstPage     = 4
 	deadPage      = 1000
 	deadPageBytes = 4 << 20
 )

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,10 +109,12 @@ func TestCommandLines(t *testing.T) {
 		"stats of nowhere":                 {config: embeddedProcess, args: []string{"stats", "-o", "json"}, stdout: []string{`"ready": null`}},
 		"stats of a dead broker":           {config: twoProcesses, args: []string{"stats"}, code: 69, stderr: []string{"127.0.0.1:1"}, stdout: []string{"orders", "-"}},
 		"stats as JSON":                    {config: twoProcesses, args: []string{"stats", "-o", "json"}, code: 69, stderr: []string{"127.0.0.1:1"}, stdout: []string{`"ready": null`, `"in_flight": null`}},
-		"stats watched":                    {config: twoProcesses, args: []string{"stats", "--watch"}, code: 2, stderr: []string{"--watch", "not built"}},
+		"stats watched too often":          {config: twoProcesses, args: []string{"stats", "--watch", "--interval=1ms"}, code: 2, stderr: []string{"--interval", "100ms"}},
+		"stats with a useless interval":    {config: twoProcesses, args: []string{"stats", "--interval=5s"}, code: 2, stderr: []string{"--interval", "--watch"}},
 		"list":                             {config: twoProcesses, args: []string{"list"}, stdout: []string{"orders", "mails", "demo.*", "redis://user:***@127.0.0.1:1/0"}},
 		"list as JSON":                     {config: twoProcesses, args: []string{"list", "-o", "json"}, stdout: []string{`"process": "orders"`, `"enabled": false`, `"kind": "log"`}},
 		"config check":                     {config: twoProcesses, args: []string{"config", "check"}, stdout: []string{"ok"}},
+		"config check as JSON":             {config: twoProcesses, args: []string{"config", "check", "-o", "json"}, stdout: []string{"[]"}},
 		"config show":                      {config: twoProcesses, args: []string{"config", "show"}, stdout: []string{"processes.orders.queue", "***"}},
 		"dlq of a dead broker":             {config: twoProcesses, args: []string{"dlq", "ls", "--process=orders"}, code: 69, stderr: []string{"127.0.0.1:1"}},
 		"dlq with a bad time":              {config: twoProcesses, args: []string{"dlq", "ls", "--process=orders", "--since=yesterday"}, code: 2, stderr: []string{"--since", "1h", "RFC 3339"}},
@@ -123,7 +126,11 @@ func TestCommandLines(t *testing.T) {
 		"restart without a host":           {config: twoProcesses + `admin: {listen: "127.0.0.1:1"}`, args: []string{"restart", "--process=orders"}, code: 1, stderr: []string{"no host answers at 127.0.0.1:1", "consumer run"}},
 		"start as JSON without a host":     {config: twoProcesses + `admin: {listen: "127.0.0.1:1"}`, args: []string{"start", "--process=orders", "-o", "json"}, code: 1, stderr: []string{"no host answers"}, stdout: []string{"[]"}},
 		"a replica by hand":                {config: twoProcesses, args: []string{"replica", "--process=orders"}, code: 2, stderr: []string{"use run"}},
-		"dlq purge":                        {config: twoProcesses, args: []string{"dlq", "purge", "--process=orders", "--yes"}, code: 2, stderr: []string{"dlq purge", "not built"}},
+		"dlq purge of everything":          {config: twoProcesses, args: []string{"dlq", "purge", "--process=orders"}, code: 2, stderr: []string{"--yes"}},
+		"dlq purge into the past":          {config: twoProcesses, args: []string{"dlq", "purge", "--process=orders", "--yes", "--rate=-1"}, code: 2, stderr: []string{"--rate"}},
+		"dlq purge of a dead broker":       {config: twoProcesses, args: []string{"dlq", "purge", "--process=orders", "--yes"}, code: 69, stderr: []string{"127.0.0.1:1"}},
+		"dlq export of a dead broker":      {config: twoProcesses, args: []string{"dlq", "export", "--process=orders"}, code: 69, stderr: []string{"127.0.0.1:1"}},
+		"dlq export as a table":            {config: twoProcesses, args: []string{"dlq", "export", "--process=orders", "-o", "table"}, code: 2, stderr: []string{"ndjson", "json"}},
 		"doctor":                           {args: []string{"doctor", "--any"}, code: 2, stderr: []string{"doctor", "not built"}},
 		"jobs ls":                          {args: []string{"jobs", "ls"}, code: 2, stderr: []string{"jobs", "not built"}},
 	} {
@@ -176,6 +183,22 @@ processes:
 		if !strings.HasPrefix(lines[i], path+want.place) || !strings.Contains(lines[i], want.near) {
 			t.Errorf("line %d is %q, want it at %s%s with %q", i+1, lines[i], path, want.place, want.near)
 		}
+	}
+}
+
+func TestConfigCheckTellsFaultsAsJSON(t *testing.T) {
+	t.Parallel()
+	got := execute(t, "transports: {}\nprocesses:\n  orders: {qeue: orders}\n", "config", "check", "-o", "json")
+	var faults []struct {
+		File string
+		Line int
+		Text string
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &faults); err != nil || got.code != cli.ExitConfig || got.stderr != "" {
+		t.Fatalf("exit code %d, %v, stderr %q:\n%s", got.code, err, got.stderr, got.stdout)
+	}
+	if len(faults) == 0 || faults[0].Line != 3 || !strings.HasSuffix(faults[0].File, "consumer.yaml") || !strings.Contains(got.stdout, "queue") {
+		t.Errorf("faults %+v", faults)
 	}
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -16,24 +17,50 @@ func (p *program) configCommand() *cobra.Command {
 
 func (p *program) configCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "check", Short: "print every fault with its line; exit 78 when there is one", Args: noArgs}
+	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := p.loadConfig()
 		if err == nil {
 			_, err = p.pick(cfg, nil)
 		}
-		if faults, ok := errors.AsType[config.Faults](err); ok {
-			for _, fault := range faults {
-				fmt.Fprintln(cmd.OutOrStdout(), fault.Error())
-			}
-			return &exitError{ExitConfig, errReported}
-		}
-		if err != nil {
+		faults, ok := errors.AsType[config.Faults](err)
+		if err != nil && !ok {
 			return err
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s\n", cfg.Path, counted(len(cfg.Processes), "process", "processes"))
+		if err := printFaults(cmd.OutOrStdout(), *output, faults); err != nil {
+			return err
+		}
+		if ok {
+			return &exitError{ExitConfig, errReported}
+		}
+		if *output == outputTable {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s\n", cfg.Path, counted(len(cfg.Processes), "process", "processes"))
+		}
 		return nil
 	}
 	return cmd
+}
+
+// shownFault is one fault of `config check`; line 0 is none of the file's.
+type shownFault struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	Text   string `json:"text"`
+}
+
+func printFaults(w io.Writer, output outputFlag, faults config.Faults) error {
+	shown := []shownFault{}
+	for _, f := range faults {
+		shown = append(shown, shownFault{f.File, f.Line, f.Column, f.Text})
+		if output == outputTable {
+			fmt.Fprintln(w, f.Error())
+		}
+	}
+	if output == outputTable {
+		return nil
+	}
+	return writeJSON(w, shown)
 }
 
 // shownValue is one line of `config show`.

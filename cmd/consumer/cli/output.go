@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -80,4 +81,12 @@ func dash[T any](v *T) any {
 		return "-"
 	}
 	return *v
+}
+
+// tenths prints a number for people, to a tenth.
+func tenths(v *float64) any {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*v, 'f', 1, 64)
 }
