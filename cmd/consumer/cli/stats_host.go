@@ -54,7 +54,7 @@ func (h *hostCounters) settled(ctx context.Context) map[string]float64 {
 	if err != nil {
 		return nil
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {

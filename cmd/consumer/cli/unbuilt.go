@@ -34,15 +34,3 @@ func notBuilt(cmd *cobra.Command, instead string) *cobra.Command {
 	}
 	return cmd
 }
-
-// notBuiltFlag declares a flag that the verb will have and refuses it.
-func notBuiltFlag(cmd *cobra.Command, name, instead string) {
-	cmd.Flags().Bool(name, false, "not in this version yet")
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if cmd.Flags().Changed(name) {
-			return usageErrorf("%s --%s is not built in this version yet: %s", verb(cmd), name, instead)
-		}
-		return run(cmd, args)
-	}
-}
