@@ -503,3 +503,111 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	return l.Writer.Write(p)
 }
+
+// deadOf buries jobs as they are, the first the oldest.
+func (w *world) deadOf(list string, jobs ...string) {
+	w.Helper()
+	for _, j := range jobs {
+		w.pushTo(list, fmt.Sprintf(`{"job":%s,"at":1}`, j))
+	}
+}
+
+func TestAMovePutsEachJobOnTheListOfItsPriority(t *testing.T) {
+	t.Parallel()
+	w := newLeveled(t)
+	d := w.driver(Options{})
+	for i := range 20 { // pages of 16 and 4
+		priority := []string{`"high"`, `null`, `"low"`, `"critical"`, `"high"`}[i%5]
+		w.deadOf(w.keys.dead, levelJob(fmt.Sprintf("j%02d", i), priority))
+	}
+	store, err := d.OpenDeadLetters(t.Context(), binding())
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := d.OpenPublisher(t.Context(), binding(byLevel))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := &movesOnly{t, port}
+	report, err := deadletter.Replay(t.Context(), &unwrapping{store, target}, target, deadletter.Filter{}, deadletter.ReplayOptions{Batch: 7})
+	if err != nil || report.Replayed != 20 || len(w.list(w.keys.dead)) > 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	w.wantLists(map[string][]string{
+		"critical": {"j03", "j08", "j13", "j18"},
+		"high":     {"j00", "j04", "j05", "j09", "j10", "j14", "j15", "j19"},
+		"":         {"j01", "j06", "j11", "j16"},
+		"low":      {"j02", "j07", "j12", "j17"},
+	})
+}
+
+func TestAMoveLeavesBothListsOfDeadLettersInTheFormThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, format := range []core.Format{core.FormatJob, core.FormatDelayQueue} {
+		o := quick
+		o.KeyStyle = KeyStyleSwoolefy
+		w := newStyled(t, o)
+		w.deadOf(w.keys.dead, job("a"), job("b"))
+		w.pushTo(w.keys.deadRaw, "raw")
+		w.deadOf(w.keys.deadRaw, job("c"))
+		store, err := w.driver(o).OpenDeadLetters(t.Context(), binding())
+		if err != nil {
+			t.Fatal(err)
+		}
+		port, err := w.driver(o).OpenPublisher(t.Context(), binding())
+		if err != nil {
+			t.Fatal(err)
+		}
+		target := &movesOnly{t, port}
+		report, err := deadletter.Replay(t.Context(), &unwrapping{store, target}, target, deadletter.Filter{}, deadletter.ReplayOptions{Format: format})
+		if err != nil || report.Replayed != 3 || report.Unreadable != 1 {
+			t.Fatalf("%s: %+v, %v", format, report, err)
+		}
+		ready := w.list(w.keys.ready)
+		if len(ready) != 3 {
+			t.Fatalf("%s: ready %q", format, ready)
+		}
+		for i, body := range ready {
+			id, php := fmt.Sprintf(`"jobId":"%c"`, 'a'+i), strings.Contains(body, `"__id":"`) && strings.Contains(body, `"__retry_num":0`)
+			if format == core.FormatDelayQueue {
+				id = fmt.Sprintf(`"id":"%c"`, 'a'+i)
+			}
+			if !strings.Contains(body, id) || !php {
+				t.Errorf("%s: job %d is %s", format, i, body)
+			}
+		}
+		if n, err := deadletter.Purge(t.Context(), store, deadletter.Filter{}, deadletter.PurgeOptions{}); n != 1 || err != nil || len(w.list(w.keys.deadRaw)) > 0 {
+			t.Errorf("%s: purged %d, %v", format, n, err)
+		}
+	}
+}
+
+// movesOnly is a target to which jobs must be moved.
+type movesOnly struct {
+	t *testing.T
+	core.PublishPort
+}
+
+func (m *movesOnly) Publish(context.Context, []core.Message) []error {
+	m.t.Error("the jobs were published, not moved")
+	return nil
+}
+
+// unwrapping is a store that moves to what its target hides.
+type unwrapping struct {
+	deadletter.Store
+	target *movesOnly
+}
+
+func (u *unwrapping) Visit(ctx context.Context, visit func(deadletter.Page) error) error {
+	return u.Store.Visit(ctx, func(p deadletter.Page) error { return visit(&unwrappingPage{p, u.target}) })
+}
+
+type unwrappingPage struct {
+	deadletter.Page
+	target *movesOnly
+}
+
+func (p *unwrappingPage) Move(ctx context.Context, _ deadletter.Target, entries []*deadletter.Entry, msgs []core.Message) (int, error) {
+	return p.Page.(deadletter.Mover).Move(ctx, p.target.PublishPort, entries, msgs)
+}
